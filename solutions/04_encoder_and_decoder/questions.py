@@ -45,7 +45,7 @@ def target_cases(thorough: bool) -> Iterator[Case]:
         ([[5], [6, 7, 8], []], 1, 2, 9),
     ]
     if thorough:
-        asked += [([[3] * n for n in (2, 11, 7, 1, 5)], 0, 2, 1), ([[]], 7, 5, 3)]
+        asked += [([[3] * n for n in (2, 7, 11, 1, 5)], 0, 2, 1), ([[]], 7, 5, 3)]
     return cases_of(("sentences", "start_id", "end_id", "pad_id"), asked)
 
 
@@ -230,6 +230,8 @@ TEACHER_FORCED_LOSS = Question(
         ),
         "The sum is divided by the number of entries of tgt, with <start> and padding. Divide it "
         "by the number of labels without padding.": f"{LOSS} -> losses[real].sum() / tgt.numel()",
+        "The sum is divided by the number of tokens of tgt, <start> included. Divide it by the "
+        "number of labels without padding.": f"{LOSS} -> losses[real].sum() / (tgt != PAD_ID).sum()",
         "This is the mean of the means of the sentences, in which a label of a short sentence has "
         "a larger weight. Sum over the whole batch, then divide once.": (
             f"{LOSS} -> ((losses * real).sum(dim=1) / real.sum(dim=1)).mean()"
@@ -269,7 +271,7 @@ TEACHER_FORCED_LOSS = Question(
         "Probabilities are computed before their logarithms, so that of an improbable label is "
         "rounded to 0 or limited from below. Use F.cross_entropy or log_softmax.": [
             f"{LOSSES} -> -({PROBABILITIES} + {least}).log()"
-            for least in ("0", "1e-8", "1e-9", "1e-10", "1e-12")
+            for least in ("0", "1e-6", "1e-8", "1e-9", "1e-10", "1e-12")
         ],
         "This is minus the mean of the probabilities. The loss is the mean of -log p.": (
             f"{LOSS} -> -(-losses[real]).exp().mean()"
@@ -390,6 +392,11 @@ WRITE = Question(
         "There is one step too few: max_len is the number of steps, including that of <end>.": (
             f"{STEPS} -> range(max_len - 1)"
         ),
+        "The last token of an output is removed although it is not <end>: after max_len steps, a "
+        "sentence may not have ended.": (
+            END_KEPT,
+            "return texts -> return [text[:-1] for text in texts]",
+        ),
         "The loop continues until every sentence has ended. It must stop after max_len steps.": (
             f"{STEPS} -> range(99)"
         ),
@@ -439,6 +446,9 @@ def mixed_cases(thorough: bool) -> Iterator[Case]:
 TAKEN = "ids[: min(k, num_words)]"
 NUMBER = "min(k, num_words)"
 REFERENCE_FIRST = f"{TAKEN} -> [*gold[1 : k + 1], *ids[k:]][:num_words]"
+LAST_K = (
+    f"{TAKEN} -> [*gold[1 : 1 + max(0, num_words - k)], *ids[max(0, num_words - k) :]][:num_words]"
+)
 
 MIXED_INPUTS = Question(
     mixed_inputs,
@@ -454,6 +464,7 @@ MIXED_INPUTS = Question(
         "the first k words are the reference and the others are own words. Exchange the two.": (
             REFERENCE_FIRST
         ),
+        "the last k words are replaced instead of the first k.": LAST_K,
         "k - 1 words are replaced instead of k. <start> is not one of the k words.": (
             f"{NUMBER} -> max(0, min(k - 1, num_words))"
         ),
@@ -652,9 +663,9 @@ def counts(lengths, max_len):
 
 
 def count_cases(thorough: bool) -> Iterator[Case]:
-    asked = [([2], 10), ([2, 5, 3], 10), ([7, 1, 2, 4], 5)]
+    asked = [([2], 10), ([2, 5, 3], 10), ([7, 1, 2, 4], 5), ([3, 0], 10)]
     if thorough:
-        asked += [([11, 13, 3, 2, 5, 1], 20), ([3] * 7, 4), ([1], 1)]
+        asked += [([0], 3), ([11, 13, 3, 2, 5, 1], 20), ([3] * 7, 4), ([1], 1)]
     return cases_of(("lengths", "max_len"), asked)
 
 
@@ -665,7 +676,7 @@ COUNT_MISTAKES = {
     "decode_calls: one call decodes all positions of all sentences.": "longest | longest + 1",
     "decode_calls: one call decodes the whole batch.": "batch",
     "step_calls: the loop stops after max_len calls, however long the outputs would "
-    "be.": "longest + 1",
+    "be.": "longest + 1 | min(longest, max_len) + 1",
     "step_calls: one call is missing: the output <end> also needs a call of "
     "step.": "longest | min(longest, max_len)",
     "step_calls: the loop stops when the last sentence has ended, before max_len.": "max_len",
@@ -692,6 +703,8 @@ COUNT_MISTAKES = {
     f"positions: {OF_ONE}": "longest + 1",
     "labels: the label <end> of each sentence is missing. It is predicted after the last "
     "word.": "total",
+    "labels: a target without words has the label <end>.": "sum(n + 1 for n in lengths if n)",
+    "labels: max_len limits free running only.": "sum(min(n + 1, max_len) for n in lengths)",
     "labels: padding is included. The loss leaves out labels that are "
     "padding.": "batch * (longest + 1)",
     "labels: <start> is never a label: the labels of a sentence are its words and "
@@ -740,10 +753,16 @@ EVERY_TOKEN = "there is one vector for each token of the source."
 
 SHAPE_MISTAKES = {
     "src_embedded: each token has a vector, so the last axis is embedding_dim.": "(batch, src_len)",
+    "src_embedded: <end> is embedded too, and src_len includes it.": (
+        "(batch, src_len - 1, embedding_dim)"
+    ),
     "src_embedded: the batch is the first axis.": "(src_len, batch, embedding_dim)",
     "src_embedded: an embedding looks up one vector per token; its result has no vocabulary "
     "axis.": "(batch, src_len, vocab)",
     f"encoder_outputs: {OF_BOTH}": "(batch, src_len, encoder_dim)",
+    "encoder_outputs: <end> is a token of the source, and src_len includes it.": (
+        "(batch, src_len - 1, both)"
+    ),
     f"encoder_outputs: {EVERY_TOKEN} The single vector is the context.": "(batch, both)",
     f"encoder_outputs: {EVERY_TOKEN} {OF_BOTH}": "(batch, encoder_dim)",
     "context: it is one vector for the whole source, so there is no axis "

@@ -223,6 +223,16 @@ def by_small_vectors():
     return (0.1 * X.flip(0)).double(), (100 * W.T).tolist()
 
 
+def by_arrays():
+    X, W = each_finds_the_next()
+    return X.numpy(), W.double().numpy()
+
+
+def by_rows():
+    X, W = each_finds_the_next()
+    return [*X], tuple(W)
+
+
 # Part 6
 
 
@@ -239,12 +249,12 @@ def symptoms_by_less(decode):
     def alone(i):
         return decode(embedded[i, None], keys[i, None], mask[i, None])
 
-    begun = decode(embedded[:, :1], keys, mask)
+    begun = decode(embedded[:, :2], keys, mask)
     nothing = decode(embedded * torch.tensor([0.0, 1.0, 1.0])[:, None], keys, mask)[1]
     found = {
         "padding": same(decode(embedded, keys * mask[:, :, None], mask), (vectors, weights)),
         "neighbours": all(same(alone(i), (vectors[i, None], weights[i, None])) for i in (0, 1)),
-        "future": same(begun, (vectors[:, :1], weights[:, :1])),
+        "future": same(begun, (vectors[:, :2], weights[:, :2])),
         "late": not torch.allclose(nothing[:, 0], weights[:, 0], atol=1e-5),
         "sum": bool(((weights.sum(-1) - 1).abs() < 1e-4).all()),
     }
@@ -324,7 +334,13 @@ RIGHT = {
     "local_weights": [local_by_loops, local_by_exponentials, local_by_slices],
     "parameters": [parameters_by_shapes],
     "multiplications": [multiplications_by_loops],
-    "each_finds_the_next": [by_angles, by_unequal_vectors, by_small_vectors],
+    "each_finds_the_next": [
+        by_angles,
+        by_unequal_vectors,
+        by_small_vectors,
+        by_arrays,
+        by_rows,
+    ],
     "symptoms": [symptoms_by_less, symptoms_by_gradients, symptoms_one_by_one],
 }
 
@@ -386,6 +402,9 @@ WRONG = {
             "min(keys_first, queries_first) -> pairs * query_dim * key_dim + 1"
         ),
     },
+    "each_finds_the_next": {
+        "so the weights are NaN": "return X, W -> return 1e20 * X, W",
+    },
     "symptoms": {
         "“padding” is missing": [
             f"{PADDING} bool((usual[1][1, :, 2:] > 0).any())",
@@ -446,6 +465,16 @@ WRONG = {
         ),
         "also in sentences with padding": (
             f"{SUM} differ([decode(embedded, keys, mask | True)[1].sum(dim=2)], [torch.ones(2, 3)])"
+        ),
+        "doubles the weights of the first step": (
+            f"{SUM} differ([usual[1][:, -1].sum(dim=-1)], [torch.ones(2)])"
+        ),
+        "attends to the first key after the words too": (
+            "(-1), 3.0) -> (-1), 3.0)\n    other_padding[:, :-1] = keys[:, :-1]"
+        ),
+        "except at the first step": (
+            f"{FUTURE} differ([x[:, :1] for x in usual], [x[:, :1] for x in "
+            "decode(torch.cat([embedded[:, :1], -embedded[:, 1:]], dim=1), keys, mask)])"
         ),
         "The weights of every step must sum to 1": (
             f"{SUM} differ([usual[1][:, 0].sum(dim=-1)], [torch.ones(2)])"

@@ -82,6 +82,8 @@ def scoring(answer: Any, mistakes: dict[str, Any], by_position: str) -> Question
             sizes += [(7, 5, 3, 2, 13), (1, 1, 2, 3, 5), (5, 2, 13, 11, 3), (3, 17, 7, 5, 2)]
         for each in sizes:
             yield Case(score_inputs(score, *each))
+        # Scores so large that exponentials are infinite
+        yield Case({"query": 1000 * query, "keys": keys, **BY_HAND[score]})
         inputs = score_inputs(score, *sizes[1])
         yield Case(learning(inputs, *inputs))
 
@@ -114,6 +116,8 @@ DOT = scoring(
         "the products of the entries are not summed. Sum them over the last dimension, so that "
         "each key has one score.": f"{PRODUCTS} -> queries * keys",
         **AVERAGED,
+        "the result has a dimension of size 1 between the sentences and the keys. Remove it with "
+        "squeeze(1).": f"{PRODUCTS} -> queries @ keys.mT",
         "each query is compared with the keys of all sentences. Compare it with the keys of its "
         "own sentence only.": f"{PRODUCTS} -> query @ keys.mT",
         "these values are cosines. A dot product is not divided by the lengths of the vectors.": (
@@ -148,6 +152,7 @@ OTHER_FUNCTIONS = {
     for name, function in {"sigmoid": "torch.sigmoid", "ReLU": "torch.relu"}.items()
 }
 OUTPUT = "torch.tanh(both @ W.T) @ v"
+UP, DOWN = "(both @ W.T).exp()", "(-both @ W.T).exp()"
 ONE_TANH = "Add the two parts first, then apply one tanh to the sum."
 CONCAT = scoring(
     concat_scores,
@@ -166,6 +171,10 @@ CONCAT = scoring(
         ],
         "the tanh is applied before the product with W. The score is v·tanh(W [h; h̄]), not "
         "v·W tanh([h; h̄]).": f"{OUTPUT} -> both.tanh() @ W.T @ v",
+        "on this input, an exponential is infinite in 32-bit floats. Use torch.tanh.": [
+            f"{OUTPUT} -> (({UP} - {DOWN}) / ({UP} + {DOWN})) @ v",
+            f"{OUTPUT} -> (({UP} / {DOWN} - 1) / ({UP} / {DOWN} + 1)) @ v",
+        ],
         "v is missing: the outputs of the tanh are summed without weights. Multiply by v "
         "instead.": "@ v -> @ torch.ones_like(v)",
         "the query is missing: only the columns of W that multiply the key are used.": (
@@ -491,7 +500,8 @@ def position_cases(thorough: bool) -> Iterator[Case]:
         torch.eye(2),
         torch.tensor([2.0, 2.0]),
     )
-    calls = [by_hand, after_the_last_word]
+    saturated = (torch.tensor([[9.0, 9.0]]), torch.tensor([5]), torch.eye(2), torch.ones(2) * 50)
+    calls = [by_hand, after_the_last_word, saturated]
     for batch, query_dim, hidden in [(2, 3, 5)] + [(5, 7, 2), (1, 2, 2), (7, 3, 13)] * thorough:
         lengths = torch.arange(batch) * 4 + 3
         calls.append(
@@ -503,7 +513,7 @@ def position_cases(thorough: bool) -> Iterator[Case]:
             )
         )
     yield from cases_of(names, calls)
-    yield Case(learning(dict(zip(names, calls[2], strict=True)), "query", "W_p", "v_p"))
+    yield Case(learning(dict(zip(names, calls[3], strict=True)), "query", "W_p", "v_p"))
 
 
 LENGTH = "lengths * share"
@@ -531,6 +541,9 @@ POSITION = Question(
         ),
         "the tanh is missing.": "torch.tanh -> ",
         **OTHER_FUNCTIONS,
+        "on this input, an exponential is infinite in 32-bit floats. Use torch.sigmoid.": (
+            "torch.sigmoid(hidden @ v_p) -> torch.exp(hidden @ v_p) / (1 + torch.exp(hidden @ v_p))"
+        ),
         "the tanh is applied to the whole expression. Multiply by v_p after the tanh.": (
             "torch.tanh -> ",
             "(hidden @ v_p) -> (torch.tanh(hidden @ v_p))",
@@ -681,6 +694,11 @@ WINDOW = Question(
         "the position is limited to the last word. It may be as large as S.": (
             f"{CENTRE}torch.minimum(position, mask.sum(dim=1) - 1.0).unsqueeze(1)"
         ),
+        "the position is moved so that the window lies inside the sentence. The window may extend "
+        "beyond it.": (
+            f"{CENTRE}torch.minimum(position, mask.sum(dim=1) - 1.0 - window)"
+            ".clamp(min=window).unsqueeze(1)"
+        ),
         f"the centre of the window is rounded. {NOT_THE_CENTRE}": (
             "(distance <= -> ((places - centre.round()).abs() <="
         ),
@@ -703,9 +721,10 @@ WINDOW = Question(
         "the window is only half as wide as it should be. It must extend D positions to each side "
         "of p.": "distance <= window -> distance <= window / 2",
         "on this input, the exponential of a score is infinite in 32-bit floats. Subtract the "
-        "largest score of each row before the exponential, as torch.softmax does.": (
-            f"{SOFTMAX} -> low.exp() / low.exp().sum(dim=-1, keepdim=True).clamp(min=1e-30)"
-        ),
+        "largest score of each row before the exponential, as torch.softmax does.": [
+            f"{SOFTMAX} -> {e} / {e}.sum(dim=-1, keepdim=True).clamp(min=1e-30)"
+            for e in ("low.exp()", "(scores.exp() * inside)")
+        ],
         "the largest score of all sentences is subtracted before the exponential. Subtract that of "
         "each row, as torch.softmax does.": (
             f"{SOFTMAX} -> (low - low.max()).exp() / "
@@ -790,13 +809,15 @@ PARAMETERS = Question(
     {
         "dot has no parameters.": instead(NUMBERS, "dot", "q", "2 * q", "q * k", "1"),
         "W of general multiplies h from one side and h̄ from the other: its shape is (query_dim, "
-        "key_dim).": instead(NUMBERS, "general", "h * k", "h * q", "q + k", "h * (q + k)"),
+        "key_dim).": instead(
+            NUMBERS, "general", "h * k", "h * q", "q + k", "h * (q + k)", "q * q", "k * k"
+        ),
         "v of concat is missing. It has hidden_dim entries.": (
             instead(NUMBERS, "concat", "h * (q + k)")
         ),
         "W of concat is missing. It multiplies [h; h̄].": instead(NUMBERS, "concat", "h"),
         "W of concat multiplies [h; h̄], which has query_dim + key_dim entries.": (
-            instead(NUMBERS, "concat", "h * q * k + h", "h * k + h", "h * q + h")
+            instead(NUMBERS, "concat", "h * q * k + h", "h * k + h", "h * q + h", "h * q + k + h")
         ),
         "a bias is counted. None of these layers has a bias.": (
             instead(NUMBERS, "general", "q * k + q", "q * k + k")
@@ -823,7 +844,7 @@ MULTIPLICATIONS = Question(
             + instead(COSTS, "concat", "S * h * (q + k) + S * h", "h * (q + S * k + S)")
         ),
         "a dot product of two vectors of dimension d takes d multiplications.": (
-            instead(COSTS, "dot", "S * T", "S * T * (2 * q - 1)")
+            instead(COSTS, "dot", "0", "S * T", "S * T * (2 * q - 1)")
         ),
         "the lengths are added. Each of the tgt_len target positions is compared with each of the "
         "src_len source positions.": instead(COSTS, "dot", "(S + T) * q"),

@@ -98,21 +98,35 @@ def shift_fitted(steps, d_model):
 
 
 def same(one, other):
-    return one.shape == other.shape and torch.allclose(one, other, atol=1e-4)
+    return one.shape == other.shape and torch.allclose(one, other, rtol=0, atol=1e-4)
 
 
-def audit_at_random(layer, x):
-    before, verdicts = layer(x), set()
-    for _ in range(200):
-        order = torch.randperm(len(x))
+def audit_by_matrices(layer, x):
+    """An order is a matrix that is multiplied from the left; both questions in one loop."""
+    before, kinds = layer(x), ["invariant", "equivariant"]
+    for order in itertools.permutations(range(len(x))):
+        matrix = torch.eye(len(x))[list(order)]
+        after = layer(matrix @ x)
+        if not same(after, before) and "invariant" in kinds:
+            kinds.remove("invariant")
+        moves = before.dim() == 2 and same(after, matrix @ before)
+        if not moves and "equivariant" in kinds:
+            kinds.remove("equivariant")
+    return (*kinds, "order-sensitive")[0]
+
+
+def audit_order_by_order(layer, x):
+    """Each order may be of either kind, instead of one kind for all orders."""
+    before, kinds = layer(x), set()
+    for order in map(list, itertools.permutations(range(len(x)))):
         after = layer(x[order])
         if same(after, before):
-            verdicts.add("invariant")
+            kinds.add("invariant")
         elif before.dim() == 2 and same(after, before[order]):
-            verdicts.add("equivariant")
+            kinds.add("equivariant")
         else:
             return "order-sensitive"
-    return "equivariant" if "equivariant" in verdicts else "invariant"
+    return min(kinds)
 
 
 def audit_until_a_difference(layer, x):
@@ -212,7 +226,7 @@ RIGHT = {
     "sinusoids": [sinusoids_one_by_one, sinusoids_by_logarithm],
     "add_positions": [add_by_index, add_word_by_word],
     "shift": [shift_by_exponential, shift_step_by_step, shift_by_diagonals],
-    "audit": [audit_at_random, audit_until_a_difference],
+    "audit": [audit_by_matrices, audit_until_a_difference],
     "head": [head_that_moves_keys, head_that_meets_halfway, head_of_high_frequencies],
     "mended_sentence": [sentence_reordered],
     "mended_ring": [ring_one_by_one],
@@ -304,10 +318,23 @@ WRONG = {
         ],
         "called the layer only on the original order, [0, 1, 2, 3]": audit_in_the_first_round,
         "called the layer on one other order only, [0, 1, 3, 2]": audit_at_the_first_difference,
+        "A single word has one order only": f"{UNCHANGED} -> len(x) > 1 and {UNCHANGED}",
         "The outputs differ by little, but by more than 0.0001": "atol=1e-4 -> atol=0.01",
         "make the outputs differ by about 0.00002, which is rounding": (", rtol=0, atol=1e-4 -> "),
-        "as rtol of torch.allclose does": "rtol=0 -> rtol=1e-3",
-        "The mean over all of them is smaller": f"{ALIKE} -> (one - other).abs().mean() < 1e-4",
+        "as rtol of torch.allclose does": ["rtol=0 -> rtol=1e-3", "rtol=0, -> "],
+        "Does your comparison add the differences": f"{ALIKE} -> (one - other).norm() < 1e-4",
+        "Neither a mean over all components nor a larger tolerance": [
+            f"{ALIKE} -> (one - other).abs().mean() < 1e-4",
+            "atol=1e-4 -> atol=2e-4",
+        ],
+        "One single order of the words shows the difference": f"{ORDERS} -> {ORDERS}[:-1]",
+        "Neither of the two holds for every order": audit_order_by_order,
+        "which cannot be reordered, although d_model": (
+            "before.dim() == x.dim() -> len(before) == len(x)"
+        ),
+        "in which a word occurs twice": (
+            "permutations(range(len(x))) -> product(range(len(x)), repeat=len(x))"
+        ),
         "Does your comparison take the absolute value?": f"{ALIKE} -> (one - other).max() < 1e-4",
         "layer(x[order]) equals layer(x)[order]": f"{MOVED} -> alike(each[order], before)",
         "sums in another order are rounded differently": f"{ALIKE} -> one.equal(other)",

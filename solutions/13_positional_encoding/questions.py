@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attentively.checks.compare import Fresh
-from attentively.checks.positional_encoding import Sinusoidal
+from attentively.checks.positional_encoding import Shares, Sinusoidal
 from attentively.checks.question import Case, Question, cases_of
 
 # Part 1
@@ -308,10 +308,11 @@ def mended_picture(rows, columns, d_model, encode):
 
 
 def picture_cases(thorough: bool) -> Iterator[Case]:
-    sizes = [(2, 3, 8), (5, 2, 12)] + ([(3, 7, 20), (1, 3, 4), (6, 6, 64)] if thorough else [])
-    for rows, columns, d_model in sizes:
-        sizes_of = {"rows": rows, "columns": columns, "d_model": d_model}
-        yield Case({**sizes_of, "encode": Fresh(Sinusoidal)})
+    sizes = [(2, 3, 8, Sinusoidal), (5, 2, 14, Sinusoidal), (2, 3, 6, Shares)]
+    if thorough:
+        sizes += [(3, 7, 22, Sinusoidal), (1, 3, 4, Shares), (6, 6, 64, Sinusoidal)]
+    names = ("rows", "columns", "d_model", "encode")
+    return cases_of(names, ((*each, Fresh(encode)) for *each, encode in sizes))
 
 
 PICTURE = Question(
@@ -327,6 +328,14 @@ PICTURE = Question(
             "encode(rows, half) -> encode(rows, d_model)[:, :half]",
             "encode(columns, half) -> encode(columns, d_model)[:, :half]",
         ),
+        "mended_picture: the encodings of more positions are computed and then cropped. Here they "
+        "depend on the number of positions: call encode(rows, …) and encode(columns, …).": [
+            (
+                f"encode(rows, half) -> encode({number}, half)[:rows]",
+                f"encode(columns, half) -> encode({number}, half)[:columns]",
+            )
+            for number in ("max(rows, columns)", "rows * columns")
+        ],
     },
     either_precision=True,
 )

@@ -89,9 +89,9 @@ def expect_same(first: object, second: object, inputs: Mapping[str, object]) -> 
     """Require that two calls with the same inputs gave the same tensors and plain values."""
     if is_plain(first) and is_plain(second) and not alike(first, second):
         raise CheckFailed(
-            "  Called twice with the same inputs, your code gives two different answers. Does a "
-            "call change something that the next call uses, or does the result depend on the order "
-            "of a set?"
+            "  Called twice with the same inputs, your code gives two different answers. Does it "
+            "use random numbers, does a call change something that the next call uses, or does the "
+            "result depend on the order of a set?"
             f"\n{describe(inputs)}"
         )
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):

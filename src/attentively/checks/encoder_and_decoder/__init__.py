@@ -324,13 +324,21 @@ def loss(candidate: object, thorough: bool = False) -> None:
     """Check the mean negative log-likelihood of the labels, with small and trained models."""
     _topic.examine("teacher_forced_loss", candidate, thorough, tidy=_expect_loss)
     model = small_model()
-    src, tgt = random_batch((2, 3), (3, 2))
-    answer = call(candidate, {"model": model, "src": src, "tgt": tgt})
+    batch = random_batch((2, 3), (3, 2))
+    answer = call(candidate, {"model": model, "src": batch.src, "tgt": batch.tgt})
     sources = {
         "the decoder's parameters": model.decoder.output.weight,
         "the encoder's parameters": cast(Tensor, model.encoder.gru.weight_ih_l0),
     }
-    expect_gradients(cast(Tensor, answer), sources)
+    found = expect_gradients(cast(Tensor, answer), sources)
+    right = expect_gradients(objectives.teacher_forced_loss(model, batch), sources)
+    for name in sources:
+        if not torch.allclose(found[name], right[name], rtol=1e-3, atol=1e-5):
+            raise CheckFailed(
+                f"  The loss is right, but the gradient of {name} is not: a part of it is missing. "
+                "Does .detach(), .data, .item() or torch.no_grad() interrupt the path from some of "
+                "the labels?"
+            )
 
 
 def _expect_loss(answer: object, inputs: Inputs) -> object:

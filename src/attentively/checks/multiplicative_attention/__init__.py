@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +27,7 @@ from attentively.checks import (
     plain_tensor,
     show,
 )
+from attentively.checks.compare import as_plain
 from attentively.checks.question import Results
 from attentively.checks.recordings import Topic
 from attentively.data import toy
@@ -380,7 +382,9 @@ def _check_next(candidate: object) -> None:
     share = weights[[0, 1, 2], [1, 2, 0]]
     if bool((share >= 0.9).all()):
         return
-    if found == [1, 2, 0]:
+    if weights.isnan().any():
+        why = "the scores are too large for 32-bit floats, so the weights are NaN."
+    elif found == [1, 2, 0]:
         why = (
             "each vector finds the next one, but with a weight below 0.9: the scores are too "
             "close together. What increases all differences between scores?"
@@ -412,10 +416,10 @@ def _check_next(candidate: object) -> None:
 
 
 def _expect_matrix(value: object, shape: tuple[int, int], what: str, hint: str) -> Tensor:
-    """Return a matrix of 32-bit floats; lists and integers are accepted."""
-    if type(value) in (list, tuple, Tensor):
+    """Return a matrix of 32-bit floats; lists, arrays and integers are accepted."""
+    if type(value) in (list, tuple, Tensor, np.ndarray):
         with suppress(TypeError, ValueError):  # where it is no matrix, the next line says so
-            value = torch.as_tensor(value, dtype=torch.float32)
+            value = torch.as_tensor(as_plain(value, [[]]), dtype=torch.float32)
     return expect_tensor(value, shape, what, {}, hint)
 
 
@@ -452,6 +456,8 @@ class _TestedDecoder:
         whole = mask.all(dim=1)[:, None, None]
         only = {"only with padding": ~whole, "only without padding": whole}
         some = next((each for name, each in only.items() if name in faults), torch.tensor(True))
+        if "long mask" in faults:
+            mask = mask | mask.roll(1, dims=1) & mask[:, :1]
         states = [embedded.new_zeros(batch, 11)]
         for token in embedded.unbind(dim=1):
             states.append(torch.tanh(token @ W_in + states[-1] @ W_state))
@@ -465,6 +471,8 @@ class _TestedDecoder:
         following = torch.cat([now[:, 1:], now[:, -1:]], dim=1)
         queries = before if "previous query" in faults else now
         queries = following if "next query" in faults else queries
+        if "next query later" in faults:
+            queries = torch.cat([now[:, :1], following[:, 1:]], dim=1)
         if "mean query" in faults:
             queries = queries + 2 * now.mean(dim=1, keepdim=True)
         if "next token alone" in faults:
@@ -478,6 +486,8 @@ class _TestedDecoder:
         weights = weigh(queries)
         if "doubled later" in faults:
             weights = weights * (1 + (torch.arange(weights.size(1)) > 0)).unsqueeze(1)
+        if "doubled first" in faults:
+            weights = weights * (1 + (torch.arange(weights.size(1)) == 0)).unsqueeze(1)
         if "doubled" in faults:
             weights = torch.where(some, 2 * weights, weights)
         if "slightly smaller" in faults:
@@ -553,6 +563,13 @@ _DECODERS = [
         {"neighbours"},
     ),
     ("doubles the weights of every step except the first", "doubled later", {"sum"}),
+    ("doubles the weights of the first step", "doubled first", {"sum"}),
+    ("attends to the first key after the words too", "long mask", {"padding"}),
+    (
+        "uses the state after the next token as the query, except at the first step",
+        "next query later",
+        {"future"},
+    ),
     ("reduces every weight by 2 %", "slightly smaller", {"sum"}),
     (
         "adds 1 % of the mean over the batch to each state",

@@ -6,6 +6,7 @@ of part 4 is tested on layers whose dependence on the order is known and shows o
 the head by its weights, and the three encodings by one symptom after the other.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -216,6 +217,8 @@ class _Recorded(nn.Module):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
+        self.square = False
+        """Whether the dimension of its words is the length of the sentence."""
         self.seen: list[Tensor] = []
 
     def __repr__(self) -> str:
@@ -259,9 +262,11 @@ class _Layer(_Recorded):
 class _Plain(_Recorded):
     """Any function of a sentence."""
 
-    def __init__(self, name: str, function: Callable[[Tensor], Tensor]) -> None:
+    def __init__(
+        self, name: str, function: Callable[[Tensor], Tensor], square: bool = False
+    ) -> None:
         super().__init__(name)
-        self.function = function
+        self.function, self.square = function, square
 
     def output(self, x: Tensor) -> Tensor:
         return self.function(x)
@@ -292,8 +297,8 @@ def _attending(score: Callable[[Tensor, int], Tensor] | None = None) -> EncoderL
     return layer
 
 
-def _some_layers() -> list[tuple[_Recorded, str, str]]:
-    """Return layers, each with the right answer and a reason for those who answered otherwise."""
+def _some_layers(length: int) -> list[tuple[_Recorded, str, str]]:
+    """Return layers for sentences of this length, each with its kind and the reason for it."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
         gru = nn.GRU(_SIZE, _SIZE)
@@ -379,8 +384,8 @@ def _some_layers() -> list[tuple[_Recorded, str, str]]:
             ),
             (
                 _Plain(
-                    "each word plus 10 plus 0.0005 times its position",
-                    lambda x: x + 10 + 5e-4 * torch.arange(len(x)).unsqueeze(1),
+                    "each word plus 1000 plus 0.003 times its position",
+                    lambda x: x + 1000 + 3e-3 * torch.arange(len(x)).unsqueeze(1),
                 ),
                 SENSITIVE,
                 "The outputs differ by more than 0.0001. Does your comparison allow a difference "
@@ -388,11 +393,22 @@ def _some_layers() -> list[tuple[_Recorded, str, str]]:
             ),
             (
                 _Plain(
-                    "0.0003 is added to one component of the first word",
-                    lambda x: x + 3e-4 * F.one_hot(torch.tensor(0), x.numel()).view_as(x),
+                    "the mean of the words; if the first word is smaller than the last, plus "
+                    "0.00006 in every component",
+                    lambda x: x.mean(dim=0) + 6e-5 * (x[0] < x[-1]),
+                ),
+                INVARIANT,
+                "No component differs by 0.0001 or more. Does your comparison add the differences "
+                "of several components, as a norm does?",
+            ),
+            (
+                _Plain(
+                    "0.00015 is added to one component of the first word",
+                    lambda x: x + 1.5e-4 * F.one_hot(torch.tensor(0), x.numel()).view_as(x),
                 ),
                 SENSITIVE,
-                "One component differs by more than 0.0001. The mean over all of them is smaller.",
+                "One component differs by 0.00015, which is more than 0.0001. Neither a mean over "
+                "all components nor a larger tolerance shows it.",
             ),
             (
                 _Plain("the running maximum of the words", lambda x: x.cummax(dim=0).values),
@@ -421,6 +437,22 @@ def _some_layers() -> list[tuple[_Recorded, str, str]]:
                 "The outputs contain the same vectors in every order, but at other positions: "
                 "layer(x[order]) does not equal layer(x)[order].",
             ),
+            (
+                _Plain(
+                    "the words; sorted, if the first one is smaller than the last",
+                    lambda x: x if x[0, 0] > x[-1, 0] else x.sort(dim=0, descending=True).values,
+                ),
+                SENSITIVE,
+                "In some orders the outputs are reordered like the words, and in the others they "
+                "do not change. Neither of the two holds for every order.",
+            ),
+            (
+                _Plain("the first component of each word", lambda x: x[:, 0], square=True),
+                SENSITIVE,
+                "It returns one vector of shape (d_model,), which cannot be reordered, although "
+                "d_model equals the number of words here.",
+            ),
+            *_noticing(length),
         ]
 
 
@@ -443,22 +475,55 @@ def _marking() -> list[tuple[_Recorded, str, str]]:
     ]
 
 
-def _orders_tried(layer: _Recorded, x: Tensor) -> list[list[int]]:
-    """Return the different orders of the words of `x` on which the layer was called."""
+def _noticing(length: int) -> list[tuple[_Recorded, str, str]]:
+    """Return for each order a layer that notices only this one.
+
+    The words of the sentence are sorted, so the ranks of the words that a layer reads are their
+    order.
+    """
+
+    def layer(order: list[int]) -> _Recorded:
+        def output(x: Tensor) -> Tensor:
+            ranks = (x[:, 0] > x[:, :1]).sum(dim=1)
+            last = F.one_hot(torch.tensor(x.numel() - 1), x.numel()).view_as(x)
+            return x + last * (ranks.tolist() == order)
+
+        return _Plain(f"the words; in the order {order}, 1 is added to the last component", output)
+
+    return [
+        (
+            layer(list(order)),
+            SENSITIVE,
+            "One single order of the words shows the difference, in one component of the last "
+            "word. Test all orders, as itertools.permutations lists them, and whole outputs.",
+        )
+        for order in itertools.permutations(range(length))
+        if order != tuple(range(length))
+    ]
+
+
+def _rows_read(layer: _Recorded, x: Tensor) -> list[list[int]]:
+    """Return the different lists of words of `x` on which the layer was called, as indices."""
     found: list[list[int]] = []
     for seen in layer.seen:
         if seen.shape == x.shape:
             same = (seen.unsqueeze(1) == x).all(dim=-1)  # (position, word)
-            order = same.int().argmax(dim=1).tolist()
-            if sorted(order) == list(range(len(x))) and order not in found:
-                found.append(order)
+            rows = same.int().argmax(dim=1).tolist()
+            if same.any(dim=1).all() and rows not in found:
+                found.append(rows)
     return found
 
 
-def _answered_early(layer: _Recorded, x: Tensor, right: str) -> str:
-    """Return a sentence for an audit that concluded from the original order, or from one other."""
-    tried = _orders_tried(layer, x)
+def _about_the_orders(layer: _Recorded, x: Tensor, right: str) -> str:
+    """Return a sentence for an audit that repeats words, or that tries no order or one only."""
+    tried = _rows_read(layer, x)
     original = list(range(len(x)))
+    for rows in tried:
+        if sorted(rows) != original:
+            return (
+                f"Your audit called the layer on the words {rows}, in which a word occurs twice. "
+                "An order contains each word once: itertools.permutations lists them."
+            )
     others = [order for order in tried if order != original]
     if tried == [original]:
         return (
@@ -479,18 +544,22 @@ def order(candidate: object, thorough: bool = False) -> None:
     """Check an audit on layers that depend on the order in different ways, or not at all."""
     lengths = (4, 3) if thorough else (4,)
     for length in lengths:
-        for layer, right, why in _some_layers():
-            x = torch.randn(length, _SIZE).sort(dim=0, descending=True).values
+        for layer, right, why in _some_layers(length):
+            size = length if layer.square else _SIZE
+            x = torch.randn(length, size).sort(dim=0, descending=True).values
             inputs = {"layer": layer, "x": x}
             said = call_twice(candidate, inputs)
             if said not in (SENSITIVE, EQUIVARIANT, INVARIANT):
                 expect_value(said, right, "the answer", inputs)
             if said != right:
-                early = _answered_early(layer, x, right)
+                orders = _about_the_orders(layer, x, right)
                 raise CheckFailed(
                     f"  For the layer “{layer}”, your audit returns “{said}”; expected “{right}”. "
-                    f"{why}{' ' * bool(early)}{early}\n{describe(inputs)}"
+                    f"{why}{' ' * bool(orders)}{orders}\n{describe(inputs)}"
                 )
+    one = {"layer": _Plain("each word, multiplied by 2", lambda x: 2 * x), "x": torch.ones(1, 2)}
+    hint = "A single word has one order only."
+    expect_value(call_twice(candidate, one), INVARIANT, "the answer", one, hint=hint)
 
 
 # Part 5
@@ -552,7 +621,10 @@ def _judge(weights: Tensor, steps: int, inputs: Inputs) -> None:
     elif steps and _all_attend(attended, 0):
         why = f"Every word attends to itself; it should attend {_way(steps)}."
     elif (attended == attended[0]).all():
-        why = f"All words attend to position {int(attended[0])}; they should attend {_way(steps)}."
+        why = (
+            f"All words attend to position {int(attended[0])}; each word should attend "
+            f"{_way(steps)}."
+        )
     else:
         bad = int(words[attended[words] != wanted[asking]][0])
         why = (
@@ -689,6 +761,16 @@ class _Counting:
 
     def __call__(self, length: int, size: int) -> Tensor:
         return torch.arange(float(length)).unsqueeze(1).repeat(1, size)
+
+
+class Shares:
+    """An `encode` whose results depend on the number of positions."""
+
+    def __repr__(self) -> str:
+        return "the share of the positions that come before, times 1, 2, …"
+
+    def __call__(self, length: int, size: int) -> Tensor:
+        return torch.arange(length).unsqueeze(1) / length * torch.arange(1, size + 1)
 
 
 class Sinusoidal:
