@@ -306,6 +306,7 @@ def graph_cases(thorough: bool) -> Iterator[Case]:
         ),
         ("a single position", graphs.recurrent, (1,)),
         ("three dilated convolutions", graphs.convolution, (8, 2, [1, 2, 4])),
+        ("attention next to a recurrent layer that no output reads", graphs.unread, (3,)),
     ]
     if thorough:
         made += [
@@ -364,6 +365,10 @@ STEPS = Question(
             "len(available) < len(graph) -> max(graph) not in available",
             "len(available) < len(graph) -> (max(graph)[0], 0) not in available",
         ],
+        "The nodes that no output depends on are not waited for. They belong to the graph too.": (
+            "len(available) < len(graph) -> "
+            "not available.issuperset(node for node in graph if node[0] == max(graph)[0])"
+        ),
         "Steps and path length are swapped.": "return taken -> return path(graph)",
     },
     named=True,
