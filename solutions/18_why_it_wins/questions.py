@@ -372,6 +372,7 @@ STEPS = Question(
         "Steps and path length are swapped.": "return taken -> return path(graph)",
     },
     named=True,
+    in_all_cases=True,
 )
 
 PAIRS = "if i <= j"
@@ -410,12 +411,17 @@ PATH = Question(
             "max(lengths) -> max(lengths) + 1",
             "max(lengths) -> max(lengths) - 1",
         ],
-        "The number of levels is not the path length: a path may also lead along a level.": (
-            f"{LONGEST} -> top"
-        ),
-        "Steps and path length are swapped.": f"{LONGEST} -> steps(graph)",
+        "The number of levels is not the path length: a path may also lead along a level.": [
+            f"{LONGEST} -> top",
+            f"{LONGEST} -> None if None in lengths else top",
+        ],
+        "Steps and path length are swapped.": [
+            f"{LONGEST} -> steps(graph)",
+            f"{LONGEST} -> None if None in lengths else steps(graph)",
+        ],
     },
     named=True,
+    in_all_cases=True,
 )
 
 
