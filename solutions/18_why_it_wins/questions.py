@@ -32,9 +32,10 @@ def costs(layer, n, d, k):
 
 
 def cost_cases(thorough: bool) -> Iterator[Case]:
-    sizes = [(4, 3, 3), (5, 3, 2), (9, 2, 3), (10, 7, 3), (125, 2, 5), (126, 3, 5), (1, 5, 2)]
+    sizes = [(4, 3, 3), (5, 3, 2), (9, 2, 3), (10, 7, 3), (8, 7, 3), (125, 2, 5), (126, 3, 5)]
+    sizes += [(1, 5, 2), (243, 5, 3), (512, 2, 8)]  # two are hard for logarithms of base 2 or 10
     if thorough:
-        sizes += [(1000, 11, 10), (243, 5, 3), (17, 64, 7), (2, 1, 2), (512, 512, 3), (64, 3, 4)]
+        sizes += [(1000, 11, 10), (17, 64, 7), (2, 1, 2), (512, 1024, 3), (64, 3, 4)]
     for layer in ("rnn", "gru", "convolution", "dilated", "attention"):
         for n, d, k in sizes:
             yield Case({"layer": layer, "n": n, "d": d, "k": k})
@@ -161,9 +162,20 @@ IN_COSTS: dict[str, dict[str, dict[str, str | list[str]]]] = {
         "This value is one too large where n is a power of k.": {
             "dilated": f"math.floor({LOG} + 1e-9) + 1"
         },
-        "In floating point, log 125 / log 5 is 3.0000000000000004, which is rounded up to 4. "
-        "Multiply by k until n is reached, or subtract a small number before rounding.": {
-            "dilated": f"max(1, math.ceil({LOG}))"
+        "In floating point, the quotient of two logarithms may be a little too large, and is then "
+        "rounded up: log 125 / log 5 is 3.0000000000000004. Multiply by k until n is reached, or "
+        "subtract a small number before rounding.": {
+            "dilated": [
+                f"max(1, math.ceil({LOG}))",
+                "max(1, math.ceil(math.log2(n) / math.log2(k)))",
+                "max(1, math.ceil(math.log10(n) / math.log10(k)))",
+            ]
+        },
+        "The receptive field must cover all n positions, the first and the last included.": {
+            "dilated": "next(p for p in range(1, n + 1) if k**p >= n - 1)"
+        },
+        "The dilation of layer l = 0, 1, 2, … is k^l, so it is 1 in the first layer, not k.": {
+            "dilated": "next(p for p in range(1, n + 1) if 1 + k * (k**p - 1) >= n)"
         },
         "The dilation grows: inputs are k times as far apart as in the layer below.": {
             "dilated": [
