@@ -494,6 +494,7 @@ def forecast_cases(thorough: bool) -> Iterator[Case]:
     if thorough:
         asked += [
             (disturbed(1.0, 0.01, [64, 128, 256, 512, 1024], 0.3), 4096, 1),
+            (disturbed(1.1, 3e6, [8, 16, 32], 0.1), 100, 3),  # in nanoseconds
             (disturbed(0.5, 7.0, [100, 30, 10], 0.05), 1000, 4),
         ]
     for times, target, repeats in asked:
@@ -591,6 +592,9 @@ FORECAST = Question(
         "`repeats` is ignored. It is the number of runs at each length.": [
             f"range(repeats) -> range({number})" for number in (3, 5, 10)
         ],
+        "`measure` is called repeats - 1 times at each length. Call it `repeats` times.": (
+            "range(repeats) -> range(repeats - 1)"
+        ),
         "this curve leads exactly through the last measurement. Use the fitted factor: "
         "factor · target^exponent.": (
             "factor * target**exponent -> shortest[-1] * (target / lengths[-1]) ** exponent"
