@@ -682,12 +682,16 @@ def crossing_cases(thorough: bool) -> Iterator[Case]:
         ((0.0, 0.0, 1.0), (0.0, 3e5, 0.0)),
         ((9.0, 0.0, 1.0), (0.0, 6.0, 0.0)),
         ((5.0, 2.0, 0.0), (1.0, 1.0, 0.0)),
+        ((10.0, 0.0, 1.0), (0.0, 6.0, 0.0)),
+        ((0.0, 0.0, 1.0), (0.0, 700000.98, 0.0)),  # hard in 32 bits
+        ((0.0, 0.0, 5e-10), (0.0, 1.5000025e-4, 0.0)),  # in seconds
     ]
     if thorough:
         costs += [
             ((-6.0, 1.0, 1.0), (0.0, 0.0, 0.0)),
             ((0.1, 0.002, 2e-6), (0.5, 0.003, 0.0)),
             ((1.0, 1.0, 0.0), (0.0, 1.0, 0.5)),
+            ((0.0, 0.0, 1.0), (0.0, 1.2e6, 0.0)),
             ((40.0, 0.0, 2.0), (0.0, 18.0, 0.0)),
             ((0.0, 5.0, 0.25), (7.0, 5.0, 0.125)),
         ]
@@ -770,7 +774,8 @@ OVERTAKES = Question(
         ],
         "the fixed terms are ignored.": "highest = next -> a = 0.0\n    highest = next",
         "if `one` never stays more expensive, return None.": [
-            f"return None -> return {wrong}" for wrong in ("0", "-1", "math.inf", "1")
+            f"return None -> return {wrong}"
+            for wrong in ("0", "-1", "math.inf", "1", "None if b or c else 1")
         ],
         "this is None wherever the quadratic terms are equal. The difference is then a line, which "
         "may cross zero too, or a constant.": "highest <= 0 -> highest <= 0 or not c",
@@ -778,8 +783,18 @@ OVERTAKES = Question(
             f"return length -> return length if length < {limit} else None"
             for limit in (10**3, 10**4, 10**5)
         ],
+        "32 bits are not precise enough for long sequences: use torch.float64 or Python's "
+        "floats.": "(first - second -> (float(np.float32(first) - np.float32(second))",
+        "a small coefficient is treated as 0, but its size depends on the unit of the costs. "
+        "Compare it with 0 exactly.": (
+            "highest = next -> "
+            "a, b, c = (each if abs(each) > 1e-6 else 0.0 for each in (a, b, c))\n"
+            "    highest = next"
+        ),
         "if `one` is more expensive at every length, return 1.": [
             WITHOUT_A_MEETING.format(None),
+            "highest <= 0 -> highest <= 0 or not (b or c)",
+            "root = 0.0 -> root = -b / (2 * c) if c else 0.0",
             "return length -> return length if root > 0.5 else None",
             "return length -> return length if root > 0.5 else 0",
             f"{LENGTH} -> math.floor(root) + 1",
