@@ -737,18 +737,20 @@ def pointing(weights, boxes, cell):
     return {"inside": mean(own), "chance": mean(chance), "other": mean(other)}
 
 
-BOXES: list[list[Box | None]] = [
-    [None, (0, 0, 4, 4), None, (3, 5, 7, 10)],
-    [(1, 1, 7, 3), (1, 1, 7, 3), (4, 6, 8, 12), None, (2, 8, 3, 11)],
-    [None, (0, 2, 8, 6)],
-    [(2, 2, 6, 6), (2, 2, 6, 6), None],
+CAPTIONS: list[tuple[int, int, list[Box | None]]] = [
+    (2, 3, [None, (0, 0, 4, 4), None, (3, 5, 7, 10)]),
+    (2, 3, [(1, 1, 7, 3), (1, 1, 7, 3), (4, 6, 8, 12), None, (2, 8, 3, 11)]),
+    (2, 2, [None, (0, 2, 8, 6)]),
+    (3, 2, [(2, 2, 6, 6), (2, 2, 6, 6), None]),
+    (3, 3, [(1, 1, 5, 5), None, (1, 1, 7, 9), (3, 2, 7, 9)]),
 ]
+"""Rows, columns and boxes, for squares of 4 × 4 pixels."""
 
 
 def caption_cases(thorough: bool) -> Iterator[Case]:
-    asked = [(random_weights(2, 3, len(boxes)), boxes, 4) for boxes in BOXES]
+    asked = [(random_weights(*size, len(boxes)), boxes, 4) for *size, boxes in CAPTIONS]
     if thorough:
-        asked.append((random_weights(3, 2, 5), [None, *BOXES[0]], 5))
+        asked.append((random_weights(3, 5, 5), [None, *CAPTIONS[0][2]], 5))
         asked.append((*checks.described()[0][1:], 12))
     return cases_of(("weights", "boxes", "cell"), asked)
 
