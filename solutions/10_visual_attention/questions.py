@@ -558,7 +558,7 @@ def network_cases(thorough: bool) -> Iterator[Case]:
     cancelling = "two edge detectors whose outputs have a constant sum"
     turning = "the cosine and the sine of an edge detector"
     absolute = "the absolute sum of each pixel and the one below"
-    faint = f"{absolute}, divided by 100000"
+    faint = f"{absolute}, times 1e-12"
     convolutions = network(checks.layer, "Conv2d → MaxPool2d", kind="convolutions", seed=1)
     asked: list[tuple[Fresh, Tensor, int, int]] = [
         (network(checks.Edges, cancelling, turning=False), torch.rand(1, 1, 2, 4), 0, 1),
@@ -566,7 +566,7 @@ def network_cases(thorough: bool) -> Iterator[Case]:
         (network(checks.Edges, turning, turning=True), torch.rand(1, 1, 2, 4), 1, 0),
         (convolutions, torch.rand(1, 1, 6, 6), 1, 2),
         (convolutions, torch.randn(5, 1, 6, 8), 0, 2),
-        (network(checks.Absolute, faint, factor=1e-5), torch.randn(1, 1, 3, 2), 1, 1),
+        (network(checks.Absolute, faint, factor=1e-12), torch.randn(1, 1, 3, 2), 1, 1),
     ]
     if thorough:
         deep = "Conv2d → MaxPool2d → ReLU → Conv2d"
