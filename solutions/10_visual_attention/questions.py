@@ -884,6 +884,8 @@ def stages(rows: int, columns: int, cell: int) -> Iterator[Case]:
     maps = random_weights(rows, columns, 2, 3)
     yield heat_case("the sums", maps, cell, SUM, general=NOT_ONE)
     yield heat_case("padding", maps, cell, SUM, 3, 1, general=OF_PADDING)
+    unattended = torch.cat([maps[:, :1], torch.zeros_like(maps[:, 1:])], dim=1)
+    yield heat_case("padding", unattended, cell, SUM, 1, 1, general=OF_PADDING)
     yield heat_case("all values", maps, cell, HEAT, 3, 2)
 
 
