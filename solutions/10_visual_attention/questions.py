@@ -288,12 +288,14 @@ def penalty(weights, tgt_mask):
 def penalty_cases(thorough: bool) -> Iterator[Case]:
     weights = torch.tensor([[[0.5, 0.5], [0.0, 1.0], [0.25, 0.75]]])
     asked = [(weights, torch.tensor([[True, True, last]])) for last in (True, False)]
-    shapes = [([3], 2), ([3, 2, 5], 3), ([2, 0], 3)]
+    shapes = [([3], 2), ([3, 2, 5], 3), ([2, 1], 3)]
     if thorough:
         shapes += [([7, 1, 4, 2, 5], 11), ([1], 1), ([5, 5], 2)]
     for lengths, locations in shapes:
         mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
         asked.append(((3 * torch.randn(*mask.shape, locations)).softmax(dim=-1), mask))
+    first_only = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
+    asked.append((first_only, torch.tensor([[True, True, False]])))
     weights, mask = asked[3]
     asked.append((weights.clone().requires_grad_(), mask))
     return cases_of(("weights", "tgt_mask"), asked)
@@ -332,7 +334,7 @@ PENALTY = Question(
         "The weights are averaged over the words. Sum them.": [
             f"{SUMS} -> weights.mean(dim=1)",
             f"{SUMS} -> real.mean(dim=1)",
-            f"{SUMS} -> real.sum(dim=1) / tgt_mask.sum(dim=1, keepdim=True).clamp(min=1)",
+            f"{SUMS} -> real.sum(dim=1) / tgt_mask.sum(dim=1, keepdim=True)",
         ],
         "The squares are averaged over the locations. Sum them, and compute the mean only over the "
         "images of the batch.": f"{MEAN_OF_SUMS} -> squares.mean()",
