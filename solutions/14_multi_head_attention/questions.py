@@ -177,6 +177,21 @@ def attention_cases(thorough: bool) -> Iterator[Case]:
         padding = torch.arange(keys).expand(batch, 1, keys) < keys - 1
         for mask in (None, some, none, padding, padding[:1]):
             yield case(d_model, num_heads, inputs if mask is None else {**inputs, "mask": mask})
+    yield large_scores()
+
+
+def large_scores() -> Case:
+    """Return a case with scores of about 200 and -200, in which rounding changes nothing."""
+    weights = drawn(8, 2)
+    same = {name: torch.eye(8) if each.dim() == 2 else 0 * each for name, each in weights.items()}
+    heads = torch.eye(8)[0] + torch.eye(8)[4]  # the first entry of each head
+    inputs = {
+        "query": torch.tensor([[[20.0], [-20.0]]]) * heads,
+        "key": torch.tensor([[[20.0], [19.875], [10.0]]]) * heads,
+        "value": torch.arange(24.0).reshape(1, 3, 8) / 8,
+        "mask": torch.tensor([[[True, True, False]]]),
+    }
+    return Case(inputs, {"d_model": 8, "num_heads": 2}, same)
 
 
 def of_all(change: Callable[[str], str]) -> tuple[str, ...]:
@@ -226,6 +241,16 @@ ATTENTION = Question(
             NOT_ZERO,
         "A query that may attend to no key has NaN as weights. They must be 0. The softmax of a "
         "row of -inf is NaN; masked_softmax returns 0.": f"{LOWEST} -> -math.inf",
+        "The exponential of a large score is infinite. Subtract the largest score of a row first, "
+        "as torch.softmax does.": (
+            "lowered.softmax(dim=-1) * allowed -> scores.exp() * allowed\n"
+            "        weights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-30)"
+        ),
+        "Masked keys receive weight if all other scores are lower still. Set their scores to -inf, "
+        "or to the lowest number of the dtype.": [
+            f"{LOWEST} -> -100.0",
+            (f"{LOWEST} -> -100.0", f"{NOT_ZERO}* allowed.any(dim=-1, keepdim=True)"),
+        ],
         "Masked keys have the score 0 and take part in the softmax. Their scores must be very low "
         "before the softmax, such as -1e9.": (f"{LOWEST} -> 0.0", NOT_ZERO),
         "The mask is applied after the softmax, so the remaining weights do not sum to 1. Apply it "
