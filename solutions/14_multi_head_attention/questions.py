@@ -217,6 +217,9 @@ ATTENTION = Question(
     {
         "The output projection W^O is missing. Apply output_projection to the concatenated head "
         "outputs.": "self.output_projection(merged) -> merged",
+        "The bias of output_projection is missing. Call the layer.": (
+            "self.output_projection(merged) -> merged @ self.output_projection.weight.T"
+        ),
         "The scores are divided by √d_model. Queries and keys of a head have dimension d_head, so "
         "divide by √d_head.": "queries.size(3) -> query.size(2)",
         "The scores are not divided by √d_head.": f" / {ROOT} -> ",
@@ -291,6 +294,7 @@ ATTENTION = Question(
         ),
         "One projection is used twice. Queries, keys and values need a projection of their own "
         "each.": [
+            f"{TAKEN['query']} -> self.key_projection(query)",
             f"{TAKEN['value']} -> self.key_projection(value)",
             f"{TAKEN['key']} -> self.query_projection(key)",
             (
@@ -299,6 +303,10 @@ ATTENTION = Question(
             ),
         ],
         **{NOT_USED.format(name): f"{taken} -> {name}" for name, taken in TAKEN.items()},
+        "The returned weights are those without the mask.": (
+            f"{RETURNED} -> return context, scores.softmax(dim=-1)"
+        ),
+        "The scores are returned instead of the weights.": f"{RETURNED} -> return context, scores",
         "The weights are averaged over the heads. Return the weights of each head: (batch, "
         "num_heads, q, k).": [
             f"{RETURNED} -> {RETURNED}.mean(dim=1)",
@@ -406,7 +414,9 @@ DECODER = Question(
         ],
         "A word cannot attend to itself. The decoder has read this word, so the diagonal of the "
         "mask must be True.": [
-            (f"{CAUSAL} -> {CAUSAL}.tril(-1)", *more) for more in ((), (f"{BOTH} -> causal",))
+            (f"{CAUSAL} -> {CAUSAL}.tril(-1){first}", *more)
+            for first in ("", "\n    causal[:, 0, 0] = True")
+            for more in ((), (f"{BOTH} -> causal",))
         ],
         "A word attends to the next word, which it must predict. Above the diagonal, the mask must "
         "be False.": [
@@ -645,6 +655,7 @@ PRUNED = Question(
     },
     look=tuple(results_of("pruned"))[:2],
     named=True,
+    in_all_cases=True,
     either_precision=True,
     runner=attended(lambda weights, num_heads, keep: len(keep)),
 )  # fmt: skip
@@ -673,6 +684,12 @@ IMPORTANCE = Question(
         ],
         "The gradient is computed with all gates at 0. All gates must be 1.": (
             "torch.ones(num -> torch.zeros(num"
+        ),
+        "Only the first example is used. Compute the mean over all examples.": (
+            f"{MEAN} -> gradients[0].abs()"
+        ),
+        "The result is the maximum over the examples. It must be the mean.": (
+            f"{MEAN} -> gradients.abs().amax(dim=0)"
         ),
         "The result is the increase of the loss when a head is removed. It must be the gradient "
         "with respect to the gates, with all gates at 1.": [
