@@ -382,6 +382,7 @@ WRONG = {
         "the heat is not constant between the centres of its squares and": heat_that_fades,
         "It is divided by the largest heat of the word": tuple(FAULTS[5:]),
         "The heat of padding is not 0": NO_MASK,
+        "There is NaN in the heat": "/ cell**2 -> / heat.sum(dim=(2, 3), keepdim=True)",
         "The shape of the heat is (1, 6, 6), expected (1, 1, 6, 6)": (
             "return heat * mask[:, :, None, None] -> return heat[mask]"
         ),

@@ -147,6 +147,9 @@ STATE = Question(
     state_cases,
     {
         "The tanh is missing. Apply it to the output of the layer.": "torch.tanh( -> (",
+        "The bias of the layer is missing. Call the layer: bridge(mean).": (
+            "bridge(mean) -> mean @ bridge.weight.T"
+        ),
         "The annotation vectors are summed. Compute their mean.": (
             f"{MEAN} -> annotations.sum(dim=1)"
         ),
@@ -226,6 +229,12 @@ STEP = Question(
         "dimension, β is broadcast over the entries. Keep the shape (batch, 1).": (
             f"{GATED} -> context = beta.squeeze(-1) * seen"
         ),
+        "β is the same for all images. Each image has its own.": [
+            f"{GATED} -> context = {same} * seen" for same in ("beta.mean()", "beta[0]")
+        ],
+        "`attention` returns the weighted sum first, then the weights.": (
+            "seen, weights = -> weights, seen ="
+        ),
         "β is added to the weighted sum. Multiply by β.": f"{GATED} -> context = beta + seen",
         "The cell receives the weighted sum without the gate. Concatenate the embedding of the "
         "word with the context vector after the gate.": f"{JOINED} -> [word, seen]",
@@ -288,12 +297,14 @@ def penalty(weights, tgt_mask):
 def penalty_cases(thorough: bool) -> Iterator[Case]:
     weights = torch.tensor([[[0.5, 0.5], [0.0, 1.0], [0.25, 0.75]]])
     asked = [(weights, torch.tensor([[True, True, last]])) for last in (True, False)]
-    shapes = [([3], 2), ([3, 2, 5], 3), ([2, 0], 3)]
+    shapes = [([3], 2), ([3, 2, 5], 3), ([2, 1], 3)]
     if thorough:
         shapes += [([7, 1, 4, 2, 5], 11), ([1], 1), ([5, 5], 2)]
     for lengths, locations in shapes:
         mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
         asked.append(((3 * torch.randn(*mask.shape, locations)).softmax(dim=-1), mask))
+    first_only = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
+    asked.append((first_only, torch.tensor([[True, True, False]])))
     weights, mask = asked[3]
     asked.append((weights.clone().requires_grad_(), mask))
     return cases_of(("weights", "tgt_mask"), asked)
@@ -332,10 +343,16 @@ PENALTY = Question(
         "The weights are averaged over the words. Sum them.": [
             f"{SUMS} -> weights.mean(dim=1)",
             f"{SUMS} -> real.mean(dim=1)",
-            f"{SUMS} -> real.sum(dim=1) / tgt_mask.sum(dim=1, keepdim=True).clamp(min=1)",
+            f"{SUMS} -> real.sum(dim=1) / tgt_mask.sum(dim=1, keepdim=True)",
         ],
         "The squares are averaged over the locations. Sum them, and compute the mean only over the "
         "images of the batch.": f"{MEAN_OF_SUMS} -> squares.mean()",
+        "This is the square root of the sum of squares. Return the sum.": (
+            f"{MEAN_OF_SUMS} -> squares.sum(dim=-1).sqrt().mean()"
+        ),
+        "Only the first image is used. Compute the mean over all images.": (
+            f"{MEAN_OF_SUMS} -> squares[0].sum()"
+        ),
         "The penalties of the images are summed. Compute their mean.": (
             f"{MEAN_OF_SUMS} -> squares.sum()"
         ),
@@ -460,6 +477,7 @@ STACKS: list[tuple[Layers, int, list[int]]] = [
     ([(3, 2, 0), CONVOLUTION], 6, [1]),
     (PACKAGE, 36, [1]),
     (PACKAGE, 36, [0, 2]),
+    ([(3, 2, 1)], 7, [1]),
 ]
 FURTHER_STACKS: list[tuple[Layers, int, list[int]]] = [
     ([], 3, [2]),
@@ -503,6 +521,10 @@ PIXELS = Question(
         "the last pixels of the image.": AT_THE_END,
         "The layers are processed from the first to the last. Start with the last layer, from the "
         "location back to the pixels.": [(*AT_THE_END, FORWARDS), (UNLIMITED, FORWARDS)],
+        "Window i starts at stride · i - padding, not at stride · (i - padding).": (
+            "stride * first - padding -> stride * (first - padding)",
+            "stride * last - padding -> stride * (last - padding)",
+        ),
         "The strides are ignored. With stride s, window i starts at s · i - padding.": [
             NO_STRIDES,
             (*AT_THE_END, *NO_STRIDES),
@@ -558,7 +580,7 @@ def network_cases(thorough: bool) -> Iterator[Case]:
     cancelling = "two edge detectors whose outputs have a constant sum"
     turning = "the cosine and the sine of an edge detector"
     absolute = "the absolute sum of each pixel and the one below"
-    faint = f"{absolute}, divided by 100000"
+    faint = f"{absolute}, times 1e-12"
     convolutions = network(checks.layer, "Conv2d → MaxPool2d", kind="convolutions", seed=1)
     asked: list[tuple[Fresh, Tensor, int, int]] = [
         (network(checks.Edges, cancelling, turning=False), torch.rand(1, 1, 2, 4), 0, 1),
@@ -566,7 +588,7 @@ def network_cases(thorough: bool) -> Iterator[Case]:
         (network(checks.Edges, turning, turning=True), torch.rand(1, 1, 2, 4), 1, 0),
         (convolutions, torch.rand(1, 1, 6, 6), 1, 2),
         (convolutions, torch.randn(5, 1, 6, 8), 0, 2),
-        (network(checks.Absolute, faint, factor=1e-5), torch.randn(1, 1, 3, 2), 1, 1),
+        (network(checks.Absolute, faint, factor=1e-12), torch.randn(1, 1, 3, 2), 1, 1),
     ]
     if thorough:
         deep = "Conv2d → MaxPool2d → ReLU → Conv2d"
@@ -597,6 +619,11 @@ REACHED = Question(
             f"{OF_LOCATION}.unbind(1) -> {OF_LOCATION}.square().sum(dim=1, keepdim=True).unbind(1)"
         ),
         "Only the first channel is tested. Test all channels.": f"{NONZERO} -> gradients[:1] != 0",
+        "Only the last channel or the last image counts. Does it overwrite the results of the "
+        "others? A pixel counts if any of them is True.": [
+            f"{NONZERO} -> gradients[-1:] != 0",
+            f"{NONZERO} -> gradients[:, -1:] != 0",
+        ],
         "Small gradients are not counted. A pixel counts if its gradient is not 0, however small "
         "it is.": f"{NONZERO} -> gradients.abs() > 1e-4",
         "Only positive gradients are counted. A negative gradient also shows that the pixel has an "
@@ -683,10 +710,13 @@ INSIDE = Question(
         "pixels that are inside.": f"{SHARE} -> share = pixels == cell**2",
         "A location counts if its centre is inside the box. Count the share of its pixels that are "
         "inside.": (
-            f"{SHARE} -> down, across = ((torch.arange(n) + 0.5) * cell for n in weights.shape)\n"
-            "    rows = (down > top) & (down < bottom)\n"
-            "    columns = (across > left) & (across < right)\n"
-            "    share = rows.unsqueeze(1) & columns"
+            [
+                f"{SHARE} -> down, across = ((torch.arange(n) + 0.5) * cell for n in weights.shape)"
+                f"\n    rows = (down {after} top) & (down < bottom)\n"
+                f"    columns = (across {after} left) & (across < right)\n"
+                "    share = rows.unsqueeze(1) & columns"
+                for after in (">", ">=")
+            ]
         ),
         "Each pixel counts with the whole weight of its location. Divide the weight by the number "
         "of pixels, cell · cell.": f"{SHARE} -> share = pixels",
@@ -706,6 +736,9 @@ INSIDE = Question(
         "location.": "(weights * share) -> (share * (weights == weights.max()))",
         "Rows and columns are exchanged. A box is (top, left, bottom, right).": (
             "top, left, bottom, right = box -> left, top, right, bottom = box"
+        ),
+        "The last two numbers are read as height and width. A box is (top, left, bottom, right).": (
+            "[top:bottom, left:right] -> [top : top + bottom, left : left + right]"
         ),
         "Row `bottom` and column `right` are included. They are outside the box.": (
             "[top:bottom, left:right] -> [top : bottom + 1, left : right + 1]"
@@ -737,18 +770,20 @@ def pointing(weights, boxes, cell):
     return {"inside": mean(own), "chance": mean(chance), "other": mean(other)}
 
 
-BOXES: list[list[Box | None]] = [
-    [None, (0, 0, 4, 4), None, (3, 5, 7, 10)],
-    [(1, 1, 7, 3), (1, 1, 7, 3), (4, 6, 8, 12), None, (2, 8, 3, 11)],
-    [None, (0, 2, 8, 6)],
-    [(2, 2, 6, 6), (2, 2, 6, 6), None],
+CAPTIONS: list[tuple[int, int, list[Box | None]]] = [
+    (2, 3, [None, (0, 0, 4, 4), None, (3, 5, 7, 10)]),
+    (2, 3, [(1, 1, 7, 3), (1, 1, 7, 3), (4, 6, 8, 12), None, (2, 8, 3, 11)]),
+    (2, 2, [None, (0, 2, 8, 6)]),
+    (3, 2, [(2, 2, 6, 6), (2, 2, 6, 6), None]),
+    (3, 3, [(1, 1, 5, 5), None, (1, 1, 7, 9), (3, 2, 7, 9)]),
 ]
+"""Rows, columns and boxes, for squares of 4 × 4 pixels."""
 
 
 def caption_cases(thorough: bool) -> Iterator[Case]:
-    asked = [(random_weights(2, 3, len(boxes)), boxes, 4) for boxes in BOXES]
+    asked = [(random_weights(*size, len(boxes)), boxes, 4) for *size, boxes in CAPTIONS]
     if thorough:
-        asked.append((random_weights(3, 2, 5), [None, *BOXES[0]], 5))
+        asked.append((random_weights(3, 5, 5), [None, *CAPTIONS[0][2]], 5))
         asked.append((*checks.described()[0][1:], 12))
     return cases_of(("weights", "boxes", "cell"), asked)
 
@@ -767,6 +802,11 @@ POINTING = Question(
     {
         f"pointing, inside: {EVERY_WORD}": f"{OWN} -> sum(own) / len(boxes)",
         "pointing, inside: The words are summed. Compute their mean.": f"{OWN} -> sum(own)",
+        "pointing, inside: The weights belong to other words than the boxes. Remove the words "
+        "without a box from both.": (
+            "[(one, box) for one, box in zip(weights, boxes, strict=True) if box is not None] -> "
+            "[*zip(weights, (box for box in boxes if box is not None))]"
+        ),
         "pointing, inside: This is how often the location with the largest weight overlaps the "
         "box. Compute the share of the weight inside the box.": (
             f"{OWN} -> mean([float(inside({HIGHEST}, box, cell) > 0) for one, box in named])"
@@ -774,6 +814,13 @@ POINTING = Question(
         f"pointing, chance: {EVERY_WORD}": f"{CHANCE} -> sum(chance) / len(boxes)",
         f"pointing, chance: This is 1 divided by the number of locations. {EVEN}": (
             f"{CHANCE} -> 1 / equal.numel()"
+        ),
+        "pointing, chance: This is the value of one box. Compute the mean over the words with a "
+        "box.": f"{CHANCE} -> chance[0]",
+        "pointing, chance: Each box is counted once. Compute the mean over the words; several of "
+        "them may name the same box.": (
+            "inside(equal, box, cell) for _, box in named -> "
+            "inside(equal, box, cell) for box in {box for _, box in named}"
         ),
         f"pointing, chance: This is 1 divided by the number of boxes. {EVEN}": (
             f"{CHANCE} -> 1 / len(named)"
@@ -785,6 +832,14 @@ POINTING = Question(
         "second word's box is then also the first word's own box.": (
             f"{PAIRS} -> {NUMBERED} for j, (_, box) in enumerate(named) if i != j"
         ),
+        "pointing, other: Each box is counted once. Pair each word with all other words; several "
+        "may name the same box.": (
+            f"{PAIRS} -> for one, mine in named for box in {{box for _, box in named}} "
+            "if box != mine"
+        ),
+        "pointing, other: Two boxes are different if any of their four numbers differ.": [
+            f"if box != mine -> if box{of} != mine{of}" for of in ("[0]", "[1]", "[:2]", "[2:]")
+        ],
         "pointing, other: Each word is also paired with its own box. Use only the boxes of other "
         "words.": " if box != mine -> ",
         "pointing, other: This is a mean over words of means over boxes. Compute one mean over all "
@@ -882,6 +937,8 @@ def stages(rows: int, columns: int, cell: int) -> Iterator[Case]:
     maps = random_weights(rows, columns, 2, 3)
     yield heat_case("the sums", maps, cell, SUM, general=NOT_ONE)
     yield heat_case("padding", maps, cell, SUM, 3, 1, general=OF_PADDING)
+    unattended = torch.cat([maps[:, :1], torch.zeros_like(maps[:, 1:])], dim=1)
+    yield heat_case("padding", unattended, cell, SUM, 1, 1, general=OF_PADDING)
     yield heat_case("all values", maps, cell, HEAT, 3, 2)
 
 

@@ -177,6 +177,21 @@ def attention_cases(thorough: bool) -> Iterator[Case]:
         padding = torch.arange(keys).expand(batch, 1, keys) < keys - 1
         for mask in (None, some, none, padding, padding[:1]):
             yield case(d_model, num_heads, inputs if mask is None else {**inputs, "mask": mask})
+    yield large_scores()
+
+
+def large_scores() -> Case:
+    """Return a case with scores of about 200 and -200, in which rounding changes nothing."""
+    weights = drawn(8, 2)
+    same = {name: torch.eye(8) if each.dim() == 2 else 0 * each for name, each in weights.items()}
+    heads = torch.eye(8)[0] + torch.eye(8)[4]  # the first entry of each head
+    inputs = {
+        "query": torch.tensor([[[20.0], [-20.0]]]) * heads,
+        "key": torch.tensor([[[20.0], [19.875], [10.0]]]) * heads,
+        "value": torch.arange(24.0).reshape(1, 3, 8) / 8,
+        "mask": torch.tensor([[[True, True, False]]]),
+    }
+    return Case(inputs, {"d_model": 8, "num_heads": 2}, same)
 
 
 def of_all(change: Callable[[str], str]) -> tuple[str, ...]:
@@ -202,6 +217,9 @@ ATTENTION = Question(
     {
         "The output projection W^O is missing. Apply output_projection to the concatenated head "
         "outputs.": "self.output_projection(merged) -> merged",
+        "The bias of output_projection is missing. Call the layer.": (
+            "self.output_projection(merged) -> merged @ self.output_projection.weight.T"
+        ),
         "The scores are divided by √d_model. Queries and keys of a head have dimension d_head, so "
         "divide by √d_head.": "queries.size(3) -> query.size(2)",
         "The scores are not divided by √d_head.": f" / {ROOT} -> ",
@@ -226,6 +244,16 @@ ATTENTION = Question(
             NOT_ZERO,
         "A query that may attend to no key has NaN as weights. They must be 0. The softmax of a "
         "row of -inf is NaN; masked_softmax returns 0.": f"{LOWEST} -> -math.inf",
+        "The exponential of a large score is infinite. Subtract the largest score of a row first, "
+        "as torch.softmax does.": (
+            "lowered.softmax(dim=-1) * allowed -> scores.exp() * allowed\n"
+            "        weights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-30)"
+        ),
+        "Masked keys receive weight if all other scores are lower still. Set their scores to -inf, "
+        "or to the lowest number of the dtype.": [
+            f"{LOWEST} -> -100.0",
+            (f"{LOWEST} -> -100.0", f"{NOT_ZERO}* allowed.any(dim=-1, keepdim=True)"),
+        ],
         "Masked keys have the score 0 and take part in the softmax. Their scores must be very low "
         "before the softmax, such as -1e9.": (f"{LOWEST} -> 0.0", NOT_ZERO),
         "The mask is applied after the softmax, so the remaining weights do not sum to 1. Apply it "
@@ -266,6 +294,7 @@ ATTENTION = Question(
         ),
         "One projection is used twice. Queries, keys and values need a projection of their own "
         "each.": [
+            f"{TAKEN['query']} -> self.key_projection(query)",
             f"{TAKEN['value']} -> self.key_projection(value)",
             f"{TAKEN['key']} -> self.query_projection(key)",
             (
@@ -274,6 +303,10 @@ ATTENTION = Question(
             ),
         ],
         **{NOT_USED.format(name): f"{taken} -> {name}" for name, taken in TAKEN.items()},
+        "The returned weights are those without the mask.": (
+            f"{RETURNED} -> return context, scores.softmax(dim=-1)"
+        ),
+        "The scores are returned instead of the weights.": f"{RETURNED} -> return context, scores",
         "The weights are averaged over the heads. Return the weights of each head: (batch, "
         "num_heads, q, k).": [
             f"{RETURNED} -> {RETURNED}.mean(dim=1)",
@@ -381,7 +414,9 @@ DECODER = Question(
         ],
         "A word cannot attend to itself. The decoder has read this word, so the diagonal of the "
         "mask must be True.": [
-            (f"{CAUSAL} -> {CAUSAL}.tril(-1)", *more) for more in ((), (f"{BOTH} -> causal",))
+            (f"{CAUSAL} -> {CAUSAL}.tril(-1){first}", *more)
+            for first in ("", "\n    causal[:, 0, 0] = True")
+            for more in ((), (f"{BOTH} -> causal",))
         ],
         "A word attends to the next word, which it must predict. Above the diagonal, the mask must "
         "be False.": [
@@ -620,6 +655,7 @@ PRUNED = Question(
     },
     look=tuple(results_of("pruned"))[:2],
     named=True,
+    in_all_cases=True,
     either_precision=True,
     runner=attended(lambda weights, num_heads, keep: len(keep)),
 )  # fmt: skip
@@ -648,6 +684,12 @@ IMPORTANCE = Question(
         ],
         "The gradient is computed with all gates at 0. All gates must be 1.": (
             "torch.ones(num -> torch.zeros(num"
+        ),
+        "Only the first example is used. Compute the mean over all examples.": (
+            f"{MEAN} -> gradients[0].abs()"
+        ),
+        "The result is the maximum over the examples. It must be the mean.": (
+            f"{MEAN} -> gradients.abs().amax(dim=0)"
         ),
         "The result is the increase of the loss when a head is removed. It must be the gradient "
         "with respect to the gates, with all gates at 1.": [

@@ -32,9 +32,10 @@ def costs(layer, n, d, k):
 
 
 def cost_cases(thorough: bool) -> Iterator[Case]:
-    sizes = [(4, 3, 3), (5, 3, 2), (9, 2, 3), (10, 7, 3), (125, 2, 5), (126, 3, 5), (1, 5, 2)]
+    sizes = [(4, 3, 3), (5, 3, 2), (9, 2, 3), (10, 7, 3), (8, 7, 3), (125, 2, 5), (126, 3, 5)]
+    sizes += [(1, 5, 2), (243, 5, 3), (512, 2, 8)]  # two are hard for logarithms of base 2 or 10
     if thorough:
-        sizes += [(1000, 11, 10), (243, 5, 3), (17, 64, 7), (2, 1, 2), (512, 512, 3), (64, 3, 4)]
+        sizes += [(1000, 11, 10), (17, 64, 7), (2, 1, 2), (512, 1024, 3), (64, 3, 4)]
     for layer in ("rnn", "gru", "convolution", "dilated", "attention"):
         for n, d, k in sizes:
             yield Case({"layer": layer, "n": n, "d": d, "k": k})
@@ -161,9 +162,20 @@ IN_COSTS: dict[str, dict[str, dict[str, str | list[str]]]] = {
         "This value is one too large where n is a power of k.": {
             "dilated": f"math.floor({LOG} + 1e-9) + 1"
         },
-        "In floating point, log 125 / log 5 is 3.0000000000000004, which is rounded up to 4. "
-        "Multiply by k until n is reached, or subtract a small number before rounding.": {
-            "dilated": f"max(1, math.ceil({LOG}))"
+        "In floating point, the quotient of two logarithms may be a little too large, and is then "
+        "rounded up: log 125 / log 5 is 3.0000000000000004. Multiply by k until n is reached, or "
+        "subtract a small number before rounding.": {
+            "dilated": [
+                f"max(1, math.ceil({LOG}))",
+                "max(1, math.ceil(math.log2(n) / math.log2(k)))",
+                "max(1, math.ceil(math.log10(n) / math.log10(k)))",
+            ]
+        },
+        "The receptive field must cover all n positions, the first and the last included.": {
+            "dilated": "next(p for p in range(1, n + 1) if k**p >= n - 1)"
+        },
+        "The dilation of layer l = 0, 1, 2, … is k^l, so it is 1 in the first layer, not k.": {
+            "dilated": "next(p for p in range(1, n + 1) if 1 + k * (k**p - 1) >= n)"
         },
         "The dilation grows: inputs are k times as far apart as in the layer below.": {
             "dilated": [
@@ -306,6 +318,7 @@ def graph_cases(thorough: bool) -> Iterator[Case]:
         ),
         ("a single position", graphs.recurrent, (1,)),
         ("three dilated convolutions", graphs.convolution, (8, 2, [1, 2, 4])),
+        ("attention next to a recurrent layer that no output reads", graphs.unread, (3,)),
     ]
     if thorough:
         made += [
@@ -364,9 +377,14 @@ STEPS = Question(
             "len(available) < len(graph) -> max(graph) not in available",
             "len(available) < len(graph) -> (max(graph)[0], 0) not in available",
         ],
+        "The nodes that no output depends on are not waited for. They belong to the graph too.": (
+            "len(available) < len(graph) -> "
+            "not available.issuperset(node for node in graph if node[0] == max(graph)[0])"
+        ),
         "Steps and path length are swapped.": "return taken -> return path(graph)",
     },
     named=True,
+    in_all_cases=True,
 )
 
 PAIRS = "if i <= j"
@@ -405,12 +423,17 @@ PATH = Question(
             "max(lengths) -> max(lengths) + 1",
             "max(lengths) -> max(lengths) - 1",
         ],
-        "The number of levels is not the path length: a path may also lead along a level.": (
-            f"{LONGEST} -> top"
-        ),
-        "Steps and path length are swapped.": f"{LONGEST} -> steps(graph)",
+        "The number of levels is not the path length: a path may also lead along a level.": [
+            f"{LONGEST} -> top",
+            f"{LONGEST} -> None if None in lengths else top",
+        ],
+        "Steps and path length are swapped.": [
+            f"{LONGEST} -> steps(graph)",
+            f"{LONGEST} -> None if None in lengths else steps(graph)",
+        ],
     },
     named=True,
+    in_all_cases=True,
 )
 
 
@@ -471,6 +494,7 @@ def forecast_cases(thorough: bool) -> Iterator[Case]:
     if thorough:
         asked += [
             (disturbed(1.0, 0.01, [64, 128, 256, 512, 1024], 0.3), 4096, 1),
+            (disturbed(1.1, 3e6, [8, 16, 32], 0.1), 100, 3),  # in nanoseconds
             (disturbed(0.5, 7.0, [100, 30, 10], 0.05), 1000, 4),
         ]
     for times, target, repeats in asked:
@@ -568,6 +592,9 @@ FORECAST = Question(
         "`repeats` is ignored. It is the number of runs at each length.": [
             f"range(repeats) -> range({number})" for number in (3, 5, 10)
         ],
+        "`measure` is called repeats - 1 times at each length. Call it `repeats` times.": (
+            "range(repeats) -> range(repeats - 1)"
+        ),
         "this curve leads exactly through the last measurement. Use the fitted factor: "
         "factor · target^exponent.": (
             "factor * target**exponent -> shortest[-1] * (target / lengths[-1]) ** exponent"
@@ -655,12 +682,16 @@ def crossing_cases(thorough: bool) -> Iterator[Case]:
         ((0.0, 0.0, 1.0), (0.0, 3e5, 0.0)),
         ((9.0, 0.0, 1.0), (0.0, 6.0, 0.0)),
         ((5.0, 2.0, 0.0), (1.0, 1.0, 0.0)),
+        ((10.0, 0.0, 1.0), (0.0, 6.0, 0.0)),
+        ((0.0, 0.0, 1.0), (0.0, 700000.98, 0.0)),  # hard in 32 bits
+        ((0.0, 0.0, 5e-10), (0.0, 1.5000025e-4, 0.0)),  # in seconds
     ]
     if thorough:
         costs += [
             ((-6.0, 1.0, 1.0), (0.0, 0.0, 0.0)),
             ((0.1, 0.002, 2e-6), (0.5, 0.003, 0.0)),
             ((1.0, 1.0, 0.0), (0.0, 1.0, 0.5)),
+            ((0.0, 0.0, 1.0), (0.0, 1.2e6, 0.0)),
             ((40.0, 0.0, 2.0), (0.0, 18.0, 0.0)),
             ((0.0, 5.0, 0.25), (7.0, 5.0, 0.125)),
         ]
@@ -743,7 +774,8 @@ OVERTAKES = Question(
         ],
         "the fixed terms are ignored.": "highest = next -> a = 0.0\n    highest = next",
         "if `one` never stays more expensive, return None.": [
-            f"return None -> return {wrong}" for wrong in ("0", "-1", "math.inf", "1")
+            f"return None -> return {wrong}"
+            for wrong in ("0", "-1", "math.inf", "1", "None if b or c else 1")
         ],
         "this is None wherever the quadratic terms are equal. The difference is then a line, which "
         "may cross zero too, or a constant.": "highest <= 0 -> highest <= 0 or not c",
@@ -751,8 +783,18 @@ OVERTAKES = Question(
             f"return length -> return length if length < {limit} else None"
             for limit in (10**3, 10**4, 10**5)
         ],
+        "32 bits are not precise enough for long sequences: use torch.float64 or Python's "
+        "floats.": "(first - second -> (float(np.float32(first) - np.float32(second))",
+        "a small coefficient is treated as 0, but its size depends on the unit of the costs. "
+        "Compare it with 0 exactly.": (
+            "highest = next -> "
+            "a, b, c = (each if abs(each) > 1e-6 else 0.0 for each in (a, b, c))\n"
+            "    highest = next"
+        ),
         "if `one` is more expensive at every length, return 1.": [
             WITHOUT_A_MEETING.format(None),
+            "highest <= 0 -> highest <= 0 or not (b or c)",
+            "root = 0.0 -> root = -b / (2 * c) if c else 0.0",
             "return length -> return length if root > 0.5 else None",
             "return length -> return length if root > 0.5 else 0",
             f"{LENGTH} -> math.floor(root) + 1",

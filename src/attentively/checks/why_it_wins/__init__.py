@@ -28,6 +28,7 @@ from attentively.checks.why_it_wins.computation_graphs import (
     recurrent,
     skipping,
     to_the_last,
+    unread,
     with_a_hub,
 )
 
@@ -50,6 +51,7 @@ __all__ = [
     "recurrent",
     "skipping",
     "to_the_last",
+    "unread",
     "with_a_hub",
 ]
 

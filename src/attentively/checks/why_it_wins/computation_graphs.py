@@ -94,6 +94,11 @@ def skipping(n: int, layers: int) -> Graph:
     return graph
 
 
+def unread(n: int) -> Graph:
+    """Return attention in which no output reads the recurrent layer below it."""
+    return recurrent(n) | {(2, t): [*words(n)] for t in range(n)}
+
+
 def stirred(graph: Graph, seed: int) -> Graph:
     """Return the graph with its nodes, and what each reads, in random order."""
     mixed = random.Random(seed)
