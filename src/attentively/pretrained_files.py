@@ -30,8 +30,7 @@ def find(path: str) -> Path:
 
     The folder ``pretrained`` inside the one that ``ATTENTIVELY_DATA`` names is searched too. A
     download is kept in pooch's cache and verified by its checksum; an interrupted one is resumed.
-    Raises `DownloadError` if the
-    file is neither here nor can be downloaded.
+    Raises `DownloadError` if the file is neither here nor can be downloaded.
     """
     own = Path(os.environ.get(VARIABLE) or os.devnull) / "pretrained" / path
     for place in (FOLDER / path, own):
