@@ -20,6 +20,7 @@ FLOORS = {
         "config",
         "device",
         "atomic_files",
+        "http_download",
         "pretrained_files",
         "attention",
         "tokens",

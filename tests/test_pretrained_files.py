@@ -13,7 +13,7 @@ import ship_checkpoint
 from attentively import pretrained_files
 from attentively.pretrained_files import DownloadError
 
-CONTENT = b"the parameters of a model"
+CONTENT = b"the parameters of a model" * 10_000  # several blocks of a download
 
 
 def checksum(content):
@@ -59,17 +59,20 @@ def small(monkeypatch, tmp_path):
 def server(monkeypatch):
     """A repository at an address that the package names.
 
-    Return what was asked, and the answer: status, content, number of bytes that never arrive.
+    Return what was asked, the answer (status, content, number of bytes that never arrive), and
+    the header Range of each request.
     """
-    asked, answer = [], [200, CONTENT, 0]
+    asked, answer, ranges = [], [200, CONTENT, 0], []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             asked.append(self.path)
-            self.send_response(answer[0])
-            self.send_header("Content-Length", str(len(answer[1])))
+            ranges.append(self.headers["Range"])
+            first = int((ranges[-1] or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+            self.send_response(206 if first else answer[0])
+            self.send_header("Content-Length", str(len(answer[1]) - first))
             self.end_headers()
-            self.wfile.write(answer[1][: len(answer[1]) - answer[2]])
+            self.wfile.write(answer[1][first : len(answer[1]) - answer[2]])
 
         def log_message(self, *_):
             pass
@@ -78,7 +81,7 @@ def server(monkeypatch):
         thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         name_address(monkeypatch, f"http://127.0.0.1:{listening.server_port}/a/b")
-        yield asked, answer
+        yield asked, answer, ranges
         listening.shutdown()
         thread.join()
 
@@ -121,17 +124,20 @@ def test_another_file_is_refused_and_not_kept(small, server):
     message = r"checksum of http://.*m\.safetensors is wrong.*login page.*copy the file to"
     with pytest.raises(DownloadError, match=message):
         pretrained_files.find("v/m.safetensors")
-    assert not [path for path in small[1].rglob("*") if path.is_file()]
+    assert not [path for path in small[1].rglob("*") if path.is_file() and path.suffix != ".lock"]
 
 
-def test_an_interrupted_download_is_repeated_from_its_start(small, server, capsys):
+def test_an_interrupted_download_is_resumed(small, server, capsys):
     server[1][2] = 3
     with pytest.raises(DownloadError, match=r"the connection was interrupted.*try again"):
         pretrained_files.find("v/m.safetensors")
     assert "%" not in capsys.readouterr().err  # no progress bar next to the message
-    assert not [path for path in small[1].rglob("*") if path.is_file()]
     server[1][2] = 0
     assert pretrained_files.find("v/m.safetensors").read_bytes() == CONTENT
+    first, second = server[2]
+    assert first is None
+    assert 0 < int(second.removeprefix("bytes=").removesuffix("-")) < len(CONTENT)
+    assert not [*small[1].rglob("*.part")]
 
 
 def test_a_server_that_cannot_be_reached_is_named(small, server, monkeypatch):

@@ -29,8 +29,8 @@ def find(path: str) -> Path:
     """Return the location of a file, downloading it if it is not in the package.
 
     The folder ``pretrained`` inside the one that ``ATTENTIVELY_DATA`` names is searched too. A
-    download is kept in pooch's cache and verified by its checksum. Raises `DownloadError` if the
-    file is neither here nor can be downloaded.
+    download is kept in pooch's cache and verified by its checksum; an interrupted one is resumed.
+    Raises `DownloadError` if the file is neither here nor can be downloaded.
     """
     own = Path(os.environ.get(VARIABLE) or os.devnull) / "pretrained" / path
     for place in (FOLDER / path, own):
@@ -39,44 +39,35 @@ def find(path: str) -> Path:
     return _downloaded(path)
 
 
+def without_network(path: str, what: str = "the file") -> str:
+    """Say where a file that cannot be downloaded is looked for."""
+    return (
+        f"Without a network, copy {what} to {path} in a folder, and set {VARIABLE} to that folder"
+    )
+
+
 def _downloaded(path: str) -> Path:
     import pooch  # takes a tenth of a second, and most installations contain the files
     from requests import RequestException
-    from requests.exceptions import ChunkedEncodingError, HTTPError
-    from tqdm.auto import tqdm
+
+    from attentively import http_download
 
     address = _address()
     files = pooch.create(pooch.os_cache("attentively") / "pretrained", address)
     files.load_registry(_registry())
-    help_offline = (
-        f"Without a network, copy the file to pretrained/{path} in a folder, and set {VARIABLE} to "
-        "that folder"
-    )
+    help_offline = without_network(f"pretrained/{path}")
     if not address and not (files.abspath / path).is_file():
         raise DownloadError(
             f"{path} is not part of this installation, and the package names no address to "
             f"download it from. {help_offline}"
         )
+    url = files.get_url(path)
     try:
-        # A bar of our own, because pooch's remains on the screen when the download fails.
-        with tqdm(desc=path, total=1, unit="B", unit_scale=True, leave=False, delay=0.5) as bar:
-            return Path(files.fetch(path, downloader=pooch.HTTPDownloader(progressbar=bar)))
+        return Path(files.fetch(path, downloader=http_download.download))
     except RequestException as error:
-        if isinstance(error, HTTPError) and error.response is not None:
-            reason = f"the server answers {error.response.status_code} {error.response.reason}"
-        elif isinstance(error, ChunkedEncodingError):
-            reason = "the connection was interrupted"
-        else:
-            reason = "there is no connection to the server"
-        raise DownloadError(
-            f"cannot download {files.get_url(path)}: {reason}. Check the network connection and "
-            f"try again. {help_offline}"
-        ) from None
+        raise DownloadError(f"{http_download.explanation(url, error)}. {help_offline}") from None
     except ValueError:  # pooch keeps no file whose checksum is wrong
-        raise DownloadError(
-            f"the checksum of {files.get_url(path)} is wrong: the server sent another file, or the "
-            f"network sent its login page. Nothing was kept. {help_offline}"
-        ) from None
+        raise DownloadError(f"{http_download.wrong_checksum(url)}. {help_offline}") from None
 
 
 def _address() -> str:

@@ -1,6 +1,6 @@
 """``attentively train``: train a model on a corpus, and resume an interrupted run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +33,7 @@ torchrun --nproc-per-node 2 -m attentively train toy --steps 1000 --output runs/
 
 
 def train(
+    context: typer.Context,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -114,7 +115,11 @@ def train(
         needed |= {
             label: given.get(name) for name, label in (("data", "DATA"), ("steps", "--steps"))
         }
-    _refuse_missing([label for label, value in needed.items() if value is None])
+    missing = [label for label, value in needed.items() if value is None]
+    if missing:
+        others = " and ".join(label for label in missing if label != "--output")
+        note = f" ({others} may also be in --config)" if others else ""
+        context.fail(f"Missing: {', '.join(missing)}{note}")
     assert output is not None  # else it was missing
     from attentively.cli import training_run
 
@@ -135,14 +140,6 @@ def _given(config: str | None, options: Mapping[str, Any]) -> dict[str, Given]:
         if value is not None:
             given[name] = Given(value, EVERY_CHOICE[name].flag if name != "data" else "DATA")
     return {name: Given(EVERY_CHOICE[name].check(one), one.where) for name, one in given.items()}
-
-
-def _refuse_missing(labels: Sequence[str]) -> None:
-    """Raise an error that names every missing option at once."""
-    if labels:
-        others = " and ".join(label for label in labels if label != "--output")
-        message = f"required; {others} may also be in --config" if others else "required"
-        raise typer.BadParameter(message, param_hint=labels)
 
 
 def _panel(choice: Choice) -> str:

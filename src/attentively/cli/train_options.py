@@ -3,29 +3,19 @@
 This module does not import PyTorch, so that ``--help`` starts quickly.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from attentively.cli import settings
 from attentively.cli.settings import Choice, Given
 from attentively.config import ModelConfig
-from attentively.models.configs import (
-    CaptionerConfig,
-    ClassifierConfig,
-    LanguageModelConfig,
-    MaskedLanguageModelConfig,
-    Seq2SeqConfig,
-    TransformerConfig,
-)
+from attentively.models import configs
 from attentively.training.training_config import TrainingConfig
 
 CONFIGS: dict[str, type[ModelConfig]] = {
-    "seq2seq": Seq2SeqConfig,
-    "transformer": TransformerConfig,
-    "language-model": LanguageModelConfig,
-    "classifier": ClassifierConfig,
-    "masked-language-model": MaskedLanguageModelConfig,
-    "captioner": CaptionerConfig,
+    re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower(): config  # LanguageModel: language-model
+    for name, config in configs.CONFIGS.items()
 }
 """The values of ``--model``, and the configuration of each kind of model."""
 TokenizerKind = Literal["word", "character", "bpe"]

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pooch
-import requests
 from filelock import FileLock
-from tqdm.auto import tqdm
+from requests import RequestException
 
+from attentively import http_download
 from attentively.atomic_files import replacing
 from attentively.data.catalogue import FILES, SETS, DataFile
 from attentively.pretrained_files import VARIABLE as VARIABLE
+from attentively.pretrained_files import without_network
 
 pooch.get_logger().setLevel("WARNING")  # without its notes on checksums
 
@@ -90,9 +91,8 @@ def fetch(path: str) -> str:
     """
     file = _known(path)
     cache_folder().mkdir(parents=True, exist_ok=True)
-    with FileLock(
-        cache_folder() / f"{_key(file.url)}.lock"
-    ):  # a second process waits, then finds it
+    # A second process waits, then finds the text.
+    with FileLock(cache_folder() / f"{http_download.key(file.url)}.lock"):
         cached = _in_folder(cache_folder(), file)
         if cached is not None:
             text = _unpack(cached, file)
@@ -107,10 +107,7 @@ def fetch(path: str) -> str:
                 with replacing(cache_folder() / f"{file.path}.gz") as temporary:
                     temporary.write_bytes(gzip.compress(text.encode(), mtime=0))
                 return text
-    raise DataError(
-        f"the checksum of {path}, downloaded from {file.url}, is wrong: the file at this address "
-        "has changed"
-    )
+    raise DataError(f"{http_download.wrong_checksum(file.url)}. {_offline(file)}")
 
 
 def cache_folder() -> Path:
@@ -159,54 +156,21 @@ def _unpack(path: Path, file: DataFile) -> str | None:
     return content.decode("utf-8")
 
 
-def _key(url: str) -> str:
-    """Return a short file name for a download from `url`."""
-    return hashlib.sha256(url.encode()).hexdigest()[:16]
-
-
 def _download(file: DataFile) -> Path:
     kinds = (kind for kind in (".zip", ".tar.gz", ".gz") if file.url.endswith(kind))
     try:
         archive = pooch.retrieve(
             file.url,
             known_hash=None,  # the text inside is verified, not the archive
-            fname=_key(file.url) + next(kinds, ".txt"),
+            fname=http_download.key(file.url) + next(kinds, ".txt"),
             path=cache_folder(),
-            downloader=_resuming_downloader,
+            downloader=http_download.download,
         )
-    except requests.RequestException as error:
-        raise DataError(
-            f"cannot download {file.path} ({type(error).__name__}). Without a network, copy "
-            f"{file.path} (from {file.url}) into a folder and set {VARIABLE} to that folder."
-        ) from error
+    except RequestException as error:
+        raise DataError(f"{http_download.explanation(file.url, error)}. {_offline(file)}") from None
     return Path(archive)
 
 
-def _resuming_downloader(url: str, output_file: str, _: object) -> None:
-    """Download for pooch, resuming from the part that an earlier attempt left."""
-    part = cache_folder() / f"{_key(url)}.part"
-    have = part.stat().st_size if part.exists() else 0
-    # "identity": a range counts the bytes of the file, not of a compressed transfer.
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-    with requests.get(url, headers=headers, stream=True, timeout=30) as response:
-        if have and response.status_code == requests.codes.requested_range_not_satisfiable:
-            part.unlink()  # it is not a part of this file
-            return _resuming_downloader(url, output_file, _)
-        response.raise_for_status()
-        resumed = response.status_code == requests.codes.partial_content
-        length = response.headers.get("Content-Length")
-        start = have if resumed else 0
-        with (
-            part.open("ab" if resumed else "wb") as file,
-            tqdm(
-                total=start + int(length) if length else None,
-                initial=start,
-                unit="B",
-                unit_scale=True,
-                desc=url.rsplit("/", 1)[-1],
-            ) as bar,
-        ):
-            for block in response.iter_content(1 << 16):
-                file.write(block)
-                bar.update(len(block))
-    part.replace(output_file)
+def _offline(file: DataFile) -> str:
+    what = f"{file.member} of this archive" if file.member else "the file"
+    return without_network(file.path, what)

@@ -21,14 +21,7 @@ from attentively import pretrained_files
 from attentively.atomic_files import replacing
 from attentively.config import ModelConfig
 from attentively.models.captioning import Captioner
-from attentively.models.configs import (
-    CaptionerConfig,
-    ClassifierConfig,
-    LanguageModelConfig,
-    MaskedLanguageModelConfig,
-    Seq2SeqConfig,
-    TransformerConfig,
-)
+from attentively.models.configs import CONFIGS
 from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.models.interface import EncoderDecoder, Model, ModelKindError
 from attentively.models.language_model import LanguageModel
@@ -37,15 +30,8 @@ from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import Tokenizer, load_tokenizer
 
 MODELS: dict[str, tuple[type[Model], type[ModelConfig]]] = {
-    model.__name__: (model, config)
-    for model, config in (
-        (Seq2Seq, Seq2SeqConfig),
-        (Transformer, TransformerConfig),
-        (Captioner, CaptionerConfig),
-        (LanguageModel, LanguageModelConfig),
-        (Classifier, ClassifierConfig),
-        (MaskedLanguageModel, MaskedLanguageModelConfig),
-    )
+    model.__name__: (model, CONFIGS[model.__name__])
+    for model in (Seq2Seq, Transformer, LanguageModel, Classifier, MaskedLanguageModel, Captioner)
 }
 """Every kind of model that can be saved: its class and the class of its configuration."""
 FORMAT = "attentively checkpoint 1"

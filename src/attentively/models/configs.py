@@ -285,3 +285,14 @@ class CaptionerConfig(ModelConfig):
     def receptive_field(self) -> int:
         """Size in pixels of a position's receptive field, away from the border of the image."""
         return RECEPTIVE_FIELD + (self.mixing - 1) * STRIDE
+
+
+CONFIGS: dict[str, type[ModelConfig]] = {
+    "Seq2Seq": Seq2SeqConfig,
+    "Transformer": TransformerConfig,
+    "LanguageModel": LanguageModelConfig,
+    "Classifier": ClassifierConfig,
+    "MaskedLanguageModel": MaskedLanguageModelConfig,
+    "Captioner": CaptionerConfig,
+}
+"""The configuration of every kind of model, by the name of the model's class."""
