@@ -238,12 +238,13 @@ def overtakes_up_to_a_thousand(one, other):
 
 
 def overtakes_or_costs_the_same(one, other):
-    """Walk back as long as `other` is not more expensive."""
+    """Walk back as long as `other` is not more expensive, first in strides."""
     if not _costs_more(one, other, 10**9):
         return None if _costs_more(other, one, 10**9) or one != other else 1
     n = 400_000
-    while n > 1 and not _costs_more(other, one, n - 1):
-        n -= 1
+    for stride in (1000, 1):
+        while n > stride and not _costs_more(other, one, n - stride):
+            n -= stride
     return n
 
 

@@ -202,10 +202,11 @@ def longest_by_formula(model, memory, rows):
 
 
 def longest_word_by_word(model, memory, rows):
-    length = 0
-    while cache_bytes(model, length + 1, rows) <= memory:
-        length += 1
-        if cache_bytes(model, length + 1, rows) == cache_bytes(model, length, rows):
+    length, needed = 0, cache_bytes(model, 1, rows)
+    while needed <= memory:
+        length, before = length + 1, needed
+        needed = cache_bytes(model, length + 1, rows)
+        if needed == before:
             return None
     return length
 

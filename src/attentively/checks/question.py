@@ -239,15 +239,19 @@ class _WhenRead(Sequence[Results | None]):
     """The results of mistakes, each computed when it is first read."""
 
     def __init__(self, results: Iterable[Callable[[], Results | None]]) -> None:
-        self._results = [functools.cache(each) for each in results]
+        self._results = [functools.cache(partial(_seeded, each)) for each in results]
 
     def __len__(self) -> int:
         return len(self._results)
 
     def __getitem__(self, mistake: Any) -> Any:
-        with own_functions.permitting(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return self._results[mistake]()
+        return self._results[mistake]()
+
+
+def _seeded(result: Callable[[], Results | None]) -> Results | None:
+    with own_functions.permitting(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return result()
 
 
 def _with_fresh_inputs(case: Case) -> Case:
@@ -507,14 +511,15 @@ class _Examination:
 
     def _expect_gradients(self, called: Any, case: Case) -> None:
         """Require the gradients of every result, where an input requires them."""
-        inputs: dict[str, Any] = {name: copied(value) for name, value in case.inputs.items()}
-        learned = {
-            name: value
-            for name, value in inputs.items()
+        names = [
+            name
+            for name, value in case.inputs.items()
             if isinstance(value, Tensor) and value.requires_grad
-        }
-        if not learned:
+        ]
+        if not names:
             return
+        inputs: dict[str, Any] = {name: copied(value) for name, value in case.inputs.items()}
+        learned = {name: inputs[name] for name in names}
         parameters = dict(called.named_parameters()) if case.made else {}
         for place, name in enumerate(self.recording.results):
             if case.results and name not in case.results:

@@ -6,6 +6,7 @@ this folder. What a search may compute, and how often, is counted here. No funct
 answer of a part; `start` and `step`, which the parts after part 2 may use, are the package's.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -25,6 +26,7 @@ from attentively.checks import (
     show,
 )
 from attentively.checks.compare import copied
+from attentively.checks.given_models import copy_of
 from attentively.checks.question import Results
 from attentively.checks.recordings import Topic
 from attentively.checks.student_modules import shaken, sizes_of
@@ -87,8 +89,13 @@ class _Model(plain_transformer.Transformer):
         return f"a {config.norm}-norm Transformer of {layers} with {config.num_heads} heads in each"
 
 
-def small_model(d_model: int, num_heads: int, num_layers: int, norm: str, seed: int) -> nn.Module:
+def small_model(**sizes: Any) -> nn.Module:
     """Return a model with random parameters, large enough that its outputs differ."""
+    return copy_of(_small_model(**sizes))
+
+
+@functools.cache
+def _small_model(d_model: int, num_heads: int, num_layers: int, norm: str, seed: int) -> nn.Module:
     config = TransformerConfig(
         src_vocab_size=7, tgt_vocab_size=7, d_model=d_model, num_heads=num_heads, d_ff=5,
         num_layers=num_layers, dropout=0.1, norm=cast(Norm, norm),
@@ -114,6 +121,11 @@ def attention_of(layer: str, **sizes: Any) -> nn.Module:
 
 def trained_model() -> nn.Module:
     """Return the trained Transformer."""
+    return copy_of(_trained_model())
+
+
+@functools.cache
+def _trained_model() -> nn.Module:
     model: nn.Module = translator().model
     return model.requires_grad_(False)
 
@@ -272,7 +284,7 @@ def flattened(cache: Cache) -> dict[str, Tensor]:
 
 def _tidy_cache(answer: object, inputs: Inputs, what: str) -> dict[str, Tensor]:
     """Return the tensors of an answer by their names; refuse what is no cache."""
-    layers = len(inputs["cache"] if "cache" in inputs else inputs["model"].make().decoder.layers)
+    layers = len(inputs["cache"]) if "cache" in inputs else inputs["model"].given["num_layers"]
     form = f"{what}: a list with a dict for each layer, with the keys {', '.join(NAMES)}"
     if not isinstance(answer, list | tuple) or not all(isinstance(each, dict) for each in answer):
         raise CheckFailed(f"  Expected {form}.\n{describe(inputs)}\n  got         {show(answer)}")
