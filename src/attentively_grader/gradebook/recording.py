@@ -125,6 +125,8 @@ class SharedGradebook(api.Gradebook):
 class _Recording(Autograde):
     """nbgrader's converter for notebooks that have already been run."""
 
+    exclude_overwriting: dict[str, list[str]]  # nbgrader's option
+
     def prepare(self) -> None:
         """Create once what nbgrader creates for each submission."""
         self.force = True
