@@ -44,6 +44,16 @@ def side_files(config: Config, assignment: str) -> set[str]:
     return set(config.Release.get("side_files", {}).get(assignment, []))
 
 
+def unreleased(config: Config, source: Path, assignment: str) -> set[str]:
+    """Return the files next to the source notebooks that no student receives."""
+    files = {
+        path.relative_to(source).as_posix() for path in source.rglob("*") if path.suffix != ".ipynb"
+    }
+    if isinstance(config.Release.get("side_files"), dict):
+        return files - side_files(config, assignment)
+    return files.intersection(config.Grading.get("test_files", []))  # nbgrader releases the others
+
+
 def release(root: Path, assignment: str) -> dict[str, bytes]:
     """Convert one assignment and return the released files by their relative path.
 

@@ -47,6 +47,7 @@ from attentively_grader.course.course import (
     scores_in,
 )
 from attentively_grader.course.notebooks import METADATA_KEY
+from attentively_grader.course.release import unreleased
 from attentively_grader.gradebook import safe_output
 from attentively_grader.intake.submissions import is_active
 from attentively_grader.jobs import CellOutcome, Outcome
@@ -124,6 +125,8 @@ class SharedGradebook(api.Gradebook):
 class _Recording(Autograde):
     """nbgrader's converter for notebooks that have already been run."""
 
+    exclude_overwriting: dict[str, list[str]]  # nbgrader's option
+
     def prepare(self) -> None:
         """Create once what nbgrader creates for each submission."""
         self.force = True
@@ -162,14 +165,22 @@ class _Recording(Autograde):
         self.write_single_notebook(output, resources)
 
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
-        """Copy the files next to the notebook, except those that a browser would execute."""
-        super().init_assignment(assignment_id, student_id)
-        released = Path(
+        """Copy the files next to the notebook, except those that a browser would execute.
+
+        The instructor's files are those of the release: `GenerateFeedback` copies them to feedback.
+        """
+        source = Path(
             self.coursedir.format_path(self.coursedir.source_directory, ".", assignment_id)
         )
+        hidden = unreleased(self.config, source, assignment_id)
+        self.exclude_overwriting = {
+            **self.exclude_overwriting,
+            assignment_id: sorted({*hidden, *self.exclude_overwriting.get(assignment_id, [])}),
+        }
+        super().init_assignment(assignment_id, student_id)
         folder = Path(self._format_dest(assignment_id, student_id))
         for path in [each for each in folder.rglob("*") if is_active(each.name)]:
-            own = released / path.relative_to(folder)
+            own = source / path.relative_to(folder)
             if path.is_file() and not (own.is_file() and filecmp.cmp(path, own, shallow=False)):
                 path.unlink()
 

@@ -419,3 +419,23 @@ def test_files_that_act_stay_out_of_autograded(tmp_path):
     files = {path.name for path in folder.rglob("*") if path.is_file()}
     assert files == {"small.ipynb", "notes.txt"}
     assert (room.folder("anna") / "page.html").is_file()
+
+
+def test_what_is_not_released_reaches_neither_autograded_nor_feedback(tmp_path):
+    """nbgrader copies each file next to the source notebook to both."""
+    room = Classroom(tmp_path)
+    config = tmp_path / "nbgrader_config.py"
+    listed = "\nc.Release.side_files = {'small': ['data/given.csv']}\n"
+    config.write_text(config.read_text() + listed)
+    source = tmp_path / "solutions" / "small"
+    for name in ("answers.py", "questions.py", "data/given.csv", "data/hidden.csv"):
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_text("the instructor's")
+    room.hand_in("anna")
+    (room.folder("anna") / "answers.py").write_text("anna's")
+    assert room.grade() == 0
+    for step, page in (("autograded", "small.ipynb"), ("feedback", "small.html")):
+        folder = tmp_path / step / "anna" / "small"
+        files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+        assert files == {page, "answers.py", "data/given.csv"}
+        assert (folder / "answers.py").read_text() == "anna's"
