@@ -221,6 +221,19 @@ def test_a_long_table_begins_where_it_belongs(visit, page):
     assert "row 1" not in sheets(window, page, "INTRODUCTION", 500)[0][0]
 
 
+def test_the_last_row_of_a_table_is_not_alone(visit, page):
+    def fewest_rows():
+        printed = sheets(window, page, "INTRODUCTION", *range(100, 400, 12))
+        assert any(len(each) > 1 for each in printed)
+        return min(sum("row" in line for line in each[-1]) for each in printed)
+
+    window, style = visit(), page.with_name("print.css")
+    assert fewest_rows() >= 3
+    text = style.read_text()
+    style.write_text(text.replace("tr:nth-last-child(-n + 3):not(:last-child)", "x"))
+    assert fewest_rows() == 1
+
+
 @pytest.mark.parametrize("key", ["Enter", " "])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_figure_by_keyboard(visit, page, key, scheme):
