@@ -29,7 +29,7 @@ class Recorded(NamedTuple):
     """One row for each target token: the step that outputs it."""
     text: str
     head: str | None = None
-    """The head, counted from 1, such as ``3.1``; none where the model has one attention."""
+    """Such as ``layer 3, head 1``; none where the model has one attention."""
 
 
 @functools.cache
@@ -50,7 +50,7 @@ def record(checkpoint: str, sentence: str) -> Recorded:
         src = torch.tensor([src_tokenizer.encode(sentence)])
         with evaluating(model):
             maps = model.attention_maps(src, torch.tensor([[START_ID, *ids[:-1]]]))
-        weights, head = maps.cross[LAYER, 0, HEAD], f"{LAYER + 1}.{HEAD + 1}"
+        weights, head = maps.cross[LAYER, 0, HEAD], f"layer {LAYER + 1}, head {HEAD + 1}"
     return Recorded(
         tuple(map(shown, translation.src_tokens)),
         tuple(map(shown, translation.tgt_tokens)),

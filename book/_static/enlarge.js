@@ -43,6 +43,18 @@
     content.scrollTo(0, 0);
   }
 
+  /** Mark the sides on which a box goes on beyond its edge; `look` learns whether there are any. */
+  function fade(box, look) {
+    const mark = () => {
+      const hidden = box.scrollWidth - box.clientWidth; // pixels
+      look?.(hidden > 1);
+      box.classList.toggle("more-before", box.scrollLeft > 1);
+      box.classList.toggle("more-after", hidden - box.scrollLeft > 1);
+    };
+    new ResizeObserver(mark).observe(box);
+    box.addEventListener("scroll", mark, { passive: true });
+  }
+
   /** Put a button on a box; `part` is what opens, `always` whether it is there when all fits. */
   function offer(box, part, kind, always) {
     const name = `Larger view of this ${kind}`;
@@ -71,15 +83,10 @@
       });
     }
     const caption = part.localName === "table" && part.caption;
-    const look = () => {
+    fade(box, (hidden) => {
       if (caption) box.style.setProperty("--caption-height", `${caption.offsetHeight}px`);
-      const hidden = box.scrollWidth - box.clientWidth; // pixels
-      button.hidden = !always && hidden <= 1;
-      box.classList.toggle("more-before", box.scrollLeft > 1);
-      box.classList.toggle("more-after", hidden - box.scrollLeft > 1);
-    };
-    new ResizeObserver(look).observe(box);
-    box.addEventListener("scroll", look, { passive: true });
+      button.hidden = !always && !hidden;
+    });
   }
 
   for (const figure of document.querySelectorAll(".bd-article .figure-box")) {
@@ -95,4 +102,5 @@
     }
     offer(box, table, "table", false);
   }
+  for (const equation of document.querySelectorAll(".bd-article mjx-container[tabindex]")) fade(equation);
 })();

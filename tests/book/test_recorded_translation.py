@@ -30,7 +30,7 @@ def test_it_is_what_the_model_computes():
     assert weights.shape == (len(recorded.target), len(recorded.source))
     torch.testing.assert_close(torch.tensor(recorded.weights), weights, atol=0.0051, rtol=0)
     assert recorded.source[-1] == recorded.target[-1] == "<end>"
-    assert recorded.head == "3.1"
+    assert recorded.head == "layer 3, head 1"
 
 
 def test_a_recurrent_model_has_one_attention():
@@ -57,4 +57,4 @@ def test_the_table():
     one = recorded_translation.Recorded(("a", "<b>"), ("x", "y"), ((0.04, 0.96), (0.3, 0.7)), "x")
     rows = re.findall(r"<tr><th[^>]*>(\w)</th><td>(.*?)</td>", recorded_translation.table(one))
     assert rows == [("x", "<q>&lt;b&gt;</q> 0.96"), ("y", "<q>&lt;b&gt;</q> 0.70, <q>a</q> 0.30")]
-    assert "(3.1)" in recorded_translation.caption(one._replace(head="3.1"))
+    assert "(layer 3)" in recorded_translation.caption(one._replace(head="layer 3"))
