@@ -84,7 +84,6 @@ class LiveModel(SphinxDirective):
         examples = [each.strip() for each in self.options.get("examples", "").split("|")]
         try:
             node = described(path, self.options["sentence"], examples)
-            node["recorded"] = recorded_translation.record(name, self.options["sentence"])
         except ValueError as error:
             raise self.error(str(error)) from None
         self.env.note_dependency(str(path))
@@ -105,6 +104,7 @@ def described(path: Path, sentence: str, examples: list[str]) -> live_node:
         megabytes=f"{size / 1e6:.1f}",
         sentence=sentence,
         examples=examples,
+        recorded=recorded_translation.record(path.stem, sentence),
     )
 
 

@@ -11,6 +11,7 @@ from live_pages import (
     from_base64,
     wait_until_done,
 )
+from playwright.sync_api import expect
 
 from attentively.analysis.interventions import knock_out
 from attentively.analysis.pruning import Head, silenced
@@ -225,10 +226,24 @@ def test_a_missing_file_is_said_and_can_be_tried_again(window, folder):
     wait_until_done(window)
 
 
-@pytest.mark.parametrize("name", ["index", "08_additive_attention", "17_translating_with_it"])
-def test_without_scripts_there_are_a_figure_a_table_and_a_text(site, visit, name):
+def test_an_earlier_translation_is_pale_until_the_next_one_is_there(window):
+    page = window.page
+    page.locator("input[type=text]").press("Enter")
+    wait_until_done(window)
+    output = page.locator(".live-output")
+    expect(output).to_have_css("opacity", "1")
+    pale = page.evaluate(
+        "() => { document.querySelector('.live-transformer form').requestSubmit();"
+        " return getComputedStyle(document.querySelector('.live-output')).opacity; }"
+    )
+    assert pale == "0.3"
+    expect(output).to_have_css("opacity", "1")
+
+
+@pytest.mark.parametrize("page_name", ["index", "08_additive_attention", "17_translating_with_it"])
+def test_without_scripts_there_are_a_figure_a_table_and_a_text(site, visit, page_name):
     page = visit(java_script_enabled=False).page
-    page.goto((site / "book" / f"{name}.html").as_uri())
+    page.goto((site / "book" / f"{page_name}.html").as_uri())
     recorded = page.locator(".live-recorded")
     assert recorded.get_by_role("img").is_visible()
     recorded.get_by_text("Attention weights as a table").click()

@@ -156,10 +156,20 @@
       await this.translate();
     }
 
-    /** Load if necessary, encode, search, decode the best hypothesis once more; then draw. */
+    /** Translate; meanwhile, what is shown of an earlier sentence is pale. */
     async translate() {
       const turn = ++this.turn;
       const stale = () => turn !== this.turn;
+      this.root.dataset.busy = "";
+      try {
+        await this.compute(stale);
+      } finally {
+        if (!stale()) delete this.root.dataset.busy;
+      }
+    }
+
+    /** Load if necessary, encode, search, decode the best hypothesis once more; then draw. */
+    async compute(stale) {
       if (!this.input.value.trim()) {
         this.say("Type an English sentence first.", true);
         return;
