@@ -21,6 +21,12 @@ c.Grading.test_files = ["questions.py"]
 # The checks that the notebooks import lie here: where these folders change, all is graded anew.
 c.Grading.depends_on = ["src"]
 
+# These cells show what the answers do; no graded cell needs them, so grading leaves them out.
+c.Grading.demonstrations = [
+    *("*-use", "*-faulty", "*-logs", "*-reports"),
+    *("from-pytorch-names", "merge-given", "progress-code"),
+]
+
 # For a cell that does not end; the parts after it are graded all the same.
 c.Execute.timeout = 120
 # Only the kernel's own errors on the terminal, not that it speaks to this machine unencrypted.

@@ -22,6 +22,8 @@ RTOL, ATOL = 1e-4, 1e-5
 
 FEW = 12
 """Tensors with at most so many entries are shown completely."""
+SCALARS = (str, int, float, bool, type(None))
+"""Types whose values contain nothing and cannot change."""
 _LONG = 160  # plain values with at most so many characters are shown completely
 _VALUES = ("  called with", "  got", "  expected", "  measured", "  sentence")
 
@@ -473,7 +475,8 @@ def copied(value: object) -> object:
     if isinstance(value, Tensor):
         return value.detach().clone().requires_grad_(value.requires_grad)
     if type(value) in (list, tuple):
-        return type(value)(copied(item) for item in value)  # type: ignore[call-arg, attr-defined]
+        items = (each if type(each) in SCALARS else copied(each) for each in value)  # type: ignore[attr-defined]
+        return type(value)(items)  # type: ignore[call-arg]
     if type(value) is dict:
         return {key: copied(item) for key, item in value.items()}
     if type(value) is set:
@@ -483,7 +486,7 @@ def copied(value: object) -> object:
 
 def unchanged(one: object, other: object) -> bool:
     """Return whether the copy that the candidate received still equals the original."""
-    if isinstance(other, Fresh):  # nobody else needs what was made for this call
+    if one is other or isinstance(other, Fresh):  # nobody else needs what was made for this call
         return True
     if isinstance(other, Tensor):
         return isinstance(one, Tensor) and one.shape == other.shape and torch.equal(one, other)
@@ -491,7 +494,7 @@ def unchanged(one: object, other: object) -> bool:
         return len(one) == len(other) and all(map(unchanged, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return list(one) == list(other) and all(map(unchanged, one.values(), other.values()))
-    return one is other or bool(one == other)
+    return bool(one == other)
 
 
 def contains_tensors(value: object) -> bool:

@@ -16,8 +16,8 @@ import inspect
 import pkgutil
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Self
@@ -77,7 +77,7 @@ class Watch(TorchFunctionMode):
 
 
 @contextmanager
-def refusing(names: tuple[str, ...], candidates: Iterable[object]) -> Iterator[None]:
+def refusing(names: tuple[str, ...], candidates: Sequence[object]) -> Iterator[None]:
     """Raise `OwnFunctionUsed` if a candidate is, inherits or calls one of these functions.
 
     It is raised at the end of the block too, if the student's code or a check has caught it.
@@ -90,7 +90,9 @@ def refusing(names: tuple[str, ...], candidates: Iterable[object]) -> Iterator[N
         with Watch(names):
             for candidate in candidates:
                 _refuse_candidate(candidate, names)
-            yield
+            # The mode still travels, but is not asked about each operation of ours.
+            with torch._C.DisableTorchFunction() if _run_elsewhere(candidates) else nullcontext():
+                yield
     except Exception as error:
         if is_refusal(error):
             _used.append(str(error))
@@ -129,6 +131,12 @@ def policy(
         f"This part rebuilds {'a step of ' * step}{listed}; {' and '.join(owners)} {what} not "
         "accepted."
     )
+
+
+def _run_elsewhere(candidates: Sequence[object]) -> bool:
+    """Return whether the grader stands between this process and the code of every candidate."""
+    modules = [type(each).__module__ for each in candidates]
+    return bool(modules) and all(each.startswith("attentively_grader.") for each in modules)
 
 
 def _refuse_candidate(candidate: object, names: tuple[str, ...]) -> None:

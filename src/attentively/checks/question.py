@@ -177,24 +177,24 @@ class Question:
     def record(self, thorough: bool = False, way: str = "") -> Recording:
         """Run the right answer and the mistakes on the cases.
 
-        With `thorough`, a mistake in a function runs when its results are first read: to explain a
-        wrong answer. A mistake in a class runs at once, because building an instance samples random
-        numbers, and the inputs of the next case depend on how many were sampled.
+        With `thorough`, the cases are made first, and a mistake runs when its results are first
+        read: to explain a wrong answer. Otherwise, answers and mistakes run between the cases, so
+        that the inputs depend on the random numbers that they sample, as in building an instance.
         """
         assert self.cases is not None
         right, wrong = self.right(way), self.wrong()
-        later = thorough and not isinstance(self.answer, type)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             recorded = []
-            for case in self.cases(thorough):
+            cases = self.cases(thorough)
+            for case in [*cases] if thorough else cases:
                 ready = _with_fresh_inputs(case)
                 results = [partial(self._outputs_or_none, answer, ready) for _, answer in wrong]
                 recorded.append(
                     Recorded(
                         case,
                         self._outputs(right, ready),
-                        _WhenRead(results) if later else [each() for each in results],
+                        _WhenRead(results) if thorough else [each() for each in results],
                     )
                 )
         return Recording(

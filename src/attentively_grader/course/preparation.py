@@ -3,6 +3,7 @@
 nbgrader's own conversion generates both and enters the cells and points into the gradebook.
 """
 
+import fnmatch
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ from nbformat import NotebookNode
 from nbgrader.utils import find_all_files
 
 from attentively_grader.course.course import CONFIG, Course, CourseError
+from attentively_grader.course.notebooks import METADATA_KEY
 from attentively_grader.course.release import generate, side_files
 
 
@@ -46,8 +48,11 @@ def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = 
     notebooks: dict[str, dict[str, Any]] = {}
     solutions: dict[str, dict[str, Any]] = {}
 
+    demonstrations = course.config.Grading.get("demonstrations", [])
+
     def keep(name: str, notebook: NotebookNode) -> None:
         notebooks[name] = _with_ids(json.loads(json.dumps(notebook)))
+        _mark_demonstrations(notebooks[name], demonstrations)
 
     def keep_solution(name: str, notebook: NotebookNode) -> None:
         solutions[name] = _with_ids(json.loads(json.dumps(notebook)))
@@ -106,6 +111,16 @@ def _with_ids(notebook: dict[str, Any]) -> dict[str, Any]:
         used.add(name)
         cell["id"] = name
     return notebook
+
+
+def _mark_demonstrations(notebook: dict[str, Any], patterns: list[str]) -> None:
+    """Mark the locked cells without points whose ids match: grading does not need their output."""
+    for cell in notebook["cells"]:
+        flags = cell["metadata"].get("nbgrader", {})
+        is_given = flags.get("locked") and not flags.get("grade") and not flags.get("solution")
+        matches = any(fnmatch.fnmatchcase(cell["id"], pattern) for pattern in patterns)
+        if cell["cell_type"] == "code" and is_given and matches:
+            cell["metadata"][METADATA_KEY] = {"demonstration": True}
 
 
 def _fingerprint(content: list[Any], files: dict[str, Path]) -> str:

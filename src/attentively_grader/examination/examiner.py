@@ -8,6 +8,8 @@ Which cell runs where:
   may bind names that only its run shows (`exec`, `globals()`), it also runs here. Here it is always
   the instructor's text, even if the student changed or deleted the cell, and its output is
   discarded.
+- A demonstration is a cell without points that the course names as such
+  (``c.Grading.demonstrations``). It does not run, unless another cell uses a name that it binds.
 - A graded cell of the instructor runs here. In it, built-in names and names that the instructor's
   earlier cells have bound are real, and so are the imports of the model solution. A name that the
   instructor binds only later is undefined, even if the student binds it. All other names are the
@@ -62,6 +64,12 @@ _AROUND = ("%%time", "%%capture", "%%prun")
 """Cell magics that run the rest of the cell as Python."""
 _TIMED = re.compile(r"^([ \t]*)%(?:time|prun)[ \t]+", re.MULTILINE)
 """Line magics that run the rest of the line as Python."""
+_NOT_RUN = {
+    "output_type": "stream",
+    "name": "stdout",
+    "text": "This cell shows what your answers do. It is not run in grading.\n",
+}
+"""The output of a demonstration."""
 _PATIENCE = 10.0
 """Seconds after the alarm of a test until its process is ended."""
 _TO_BEGIN = 30.0
@@ -125,6 +133,7 @@ class _Examination:
         self.output_limits = OutputLimits(self.limits)
         self.packages = self._packages()
         self.needed = self._needed()
+        self.left_out = self._left_out()
         self.shell = Shell(self.limits.output_kib * 1024, everywhere=True)
         self.shell.hide_lines_of_warnings()
         self.answers = {name for cell in self.cells for name in _of(cell).get("binds", ())}
@@ -244,6 +253,23 @@ class _Examination:
                 wanted |= used
                 needed.add(cell["id"])
         return needed
+
+    def _left_out(self) -> set[str]:
+        """Return the ids of the demonstrations that bind no name that another cell uses."""
+        sources = {cell["id"]: _python_in(_source(cell)) for cell in self.cells}
+        left_out = {
+            cell["id"]
+            for cell in self.cells
+            if _is_instructors(cell) and _of(cell).get("demonstration")
+        } - self.needed
+        while left_out:
+            others = sources.keys() - left_out
+            used = set().union(*(cell_names.used(sources[name]) for name in others))
+            needed = {name for name in left_out if cell_names.bound(sources[name]) & used}
+            if not needed:
+                break
+            left_out -= needed
+        return left_out
 
     # The student process
 
@@ -370,7 +396,9 @@ class _Examination:
         self.report(name, None)
         if not self.repeated and self.time.left() > 0:
             self._repeat()
-        if name in self.job.ended:
+        if name in self.left_out:
+            outcome = CellOutcome(name, [_NOT_RUN])
+        elif name in self.job.ended:
             outcome = _failed(cell, self.job.ended[name])
         elif self.time.left() <= 0:
             self.end = "timeout"

@@ -32,6 +32,8 @@ class _Copy:
     before: Any
     """Its content at the last message."""
     size: int
+    has_version: bool = False
+    """Whether it is a tensor whose version number tells of changes."""
 
 
 class Copies:
@@ -53,7 +55,8 @@ class Copies:
             size = _size(value) + _SMALLEST
             if number >= first + EACH or size > _MOST:
                 continue
-            self._copies[number] = _Copy(value, _content(value), size)
+            has_version = isinstance(value, Tensor) and not value.is_inference()
+            self._copies[number] = _Copy(value, _content(value), size, has_version)
             self._size += size
             while self._size > _MOST:
                 self.forget([next(iter(self._copies))])
@@ -81,6 +84,8 @@ class Copies:
     def changed(self) -> Iterator[tuple[int, Any]]:
         """Yield the objects whose content has changed since the last message."""
         for number, copy in self._copies.items():
+            if copy.has_version and copy.value._version == copy.before:
+                continue  # most copies are tensors, so they are compared first
             now = _content(copy.value)
             if not _same(copy.before, now):
                 copy.before = now

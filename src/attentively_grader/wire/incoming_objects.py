@@ -49,7 +49,7 @@ def _undo(entry: Entry, value: Any, name: str) -> Callable[[], None] | None:
             with contextlib.suppress(AttributeError):
                 object.__delattr__(value, name)
         entry.state[name] = _FRESH  # ours is sent again
-        entry.signature = None
+        entry.contents = None
 
     return undo
 
@@ -298,5 +298,6 @@ class Incoming:
             else:
                 object.__setattr__(value, name, new)
         now = shared_objects.attributes(value, entry.kind)
-        entry.signature = None
         shared_objects.freeze_all(entry, now).update(dict.fromkeys(refused, _FRESH))
+        if refused:
+            entry.contents = None

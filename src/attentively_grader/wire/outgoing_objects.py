@@ -318,12 +318,7 @@ class Outgoing:
                 if new_data or new_grad or entry.state[2] != value.requires_grad:
                     entry.state = shared_objects.tensor_state(value)
                     found.append([entry.name, new_data, new_grad, value.requires_grad])
-            elif entry.state is not None:
-                if hasattr(value, "__dict__") and not entry.nested:
-                    signature = shared_objects.signature(value, entry.kind)
-                    if signature == entry.signature:
-                        continue
-                    entry.signature = signature
+            elif entry.state is not None and shared_objects.may_have_changed(entry):
                 changed = self._state(encoder, entry, value)
                 if changed:
                     found.append([entry.name, changed])

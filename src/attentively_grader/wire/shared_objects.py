@@ -13,9 +13,10 @@ handle   anything else: the other end can call it and read its attributes
 The examiner removes objects that are no longer used there, and reports this with the next message.
 """
 
+import operator
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,9 +45,8 @@ class Entry:
     """Whether it is removed when this end no longer uses it; the other end is told."""
     state: Any = None
     """Its state at the last message."""
-    nested: bool = False
-    """Whether this state has containers in dicts, which a signature does not cover."""
-    signature: Any = None
+    contents: "Contents | None" = None
+    """What its attributes held then; None if they must be compared with the state."""
     key: str | None = None
     """The call that the object was given to last."""
     ended: bool = False
@@ -144,38 +144,66 @@ def tensor_state(value: Tensor) -> tuple[Tensor, Tensor | None, bool]:
     )
 
 
-def signature(value: Any, kind: str) -> tuple[Any, ...]:
-    """Return a signature that is cheap to compute and changes with an instance's attributes.
+class Contents:
+    """What the attributes of an instance, and the containers in them at any depth, hold.
 
-    It consists of identities. `Entry.state` keeps the objects of the last message alive, so no
-    identity is reused.
+    To compare them takes microseconds. They consist of identities and keep their objects alive, so
+    that no identity is reused.
     """
-    held = vars(value)
-    names = MODULE_STATE if kind == "module" else held
-    found: list[Any] = []
-    for name in names:
-        each = held.get(name)
-        found.append(id(each))
+
+    def __init__(self, held: dict[str, Any]) -> None:
+        found = [*_inside(held.values())]
+        self.tensors = [each for each in found if isinstance(each, Tensor)]
+        self.containers = [each for each in found if not isinstance(each, Tensor)]
+        self.before = self._now(held)
+
+    def is_now(self, held: dict[str, Any]) -> bool:
+        """Return whether these attributes hold the same."""
+        sizes, versions, objects = self._now(held)
+        return (
+            sizes == self.before[0]
+            and versions == self.before[1]
+            and len(objects) == len(self.before[2])
+            and all(map(operator.is_, objects, self.before[2]))
+        )
+
+    def _now(self, held: dict[str, Any]) -> tuple[list[int], list[int], list[Any]]:
+        objects = [*held, *held.values()]
+        for each in filter(None, self.containers):  # most are empty
+            objects += each
+            if isinstance(each, dict):
+                objects += each.values()
+        return [*map(len, self.containers)], [*map(_version, self.tensors)], objects
+
+
+def _inside(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield the containers whose content may change, and the tensors, at any depth."""
+    seen: set[int] = set()
+    waiting = [*values]
+    while waiting:
+        each = waiting.pop()
+        kind = type(each)
+        if kind in _SCALARS or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, dict) or kind in (list, set) or isinstance(each, Tensor):
+            yield each
         if isinstance(each, dict):
-            if each:
-                found += map(id, each.values())
-                found.append(len(each))
-        elif isinstance(each, list | tuple | set):
-            found.append(_inside(each))
-        elif isinstance(each, Tensor):
-            found.append(_version(each))
-    return (*names, *found)
+            waiting += each.values()
+        elif kind in (list, tuple, set):
+            waiting += each
 
 
-def _inside(values: Any) -> tuple[Any, ...]:
-    return tuple(
-        _inside(each)
-        if type(each) in (list, tuple, set)
-        else (id(each), _version(each))
-        if isinstance(each, Tensor)
-        else id(each)
-        for each in values
-    )
+def may_have_changed(entry: Entry) -> bool:
+    """Return whether the attributes of an instance may be others than in its state."""
+    return entry.contents is None or not entry.contents.is_now(_held(entry))
+
+
+def _held(entry: Entry) -> dict[str, Any]:
+    held = vars(entry.value)
+    if entry.kind == "module":
+        held = {name: held[name] for name in MODULE_STATE if name in held}
+    return held
 
 
 def attributes(value: Any, kind: str) -> dict[str, Any]:
@@ -254,12 +282,5 @@ def check_module_state(name: str, value: Any) -> None:
 def freeze_all(entry: Entry, now: dict[str, Any]) -> dict[str, Frozen]:
     """Set the state of an instance to a snapshot of these attributes, and return it."""
     entry.state = {name: freeze_attribute(name, each) for name, each in now.items()}
-    entry.nested = any(
-        type(each) is tuple
-        and isinstance(each[0], type)
-        and issubclass(each[0], dict)
-        and any(type(pair[1]) is tuple for pair in each[1])
-        for each in entry.state.values()
-        if each
-    )
+    entry.contents = Contents(_held(entry)) if hasattr(entry.value, "__dict__") else None
     return entry.state

@@ -34,7 +34,8 @@ def notebook(*cells):
     made = []
     for place, (kind, source, *tags) in enumerate(cells):
         author = "student" if kind == "student" else "instructor"
-        metadata = {"attentively": {"author": author}, "tags": tags}
+        ours = {"author": author, "demonstration": kind == "demonstration"}
+        metadata = {"attentively": ours, "tags": tags}
         if kind == "test":
             metadata["nbgrader"] = {"grade": True, "solution": False, "points": 10}
         made.append(
@@ -333,3 +334,19 @@ def test_what_follows_the_last_test_runs_once():
     assert text(outcome.cells[-1]) == "1\n"
     outcome = examined(notebook(student, progress, ("test", "assert callable(f)"), last))
     assert text(outcome.cells[-1]) == "2\n"  # here it may bind a name of the test
+
+
+def test_demonstrations_are_left_out_unless_a_cell_uses_their_names():
+    student = ("student", "calls = []\ndef f():\n    calls.append(1)\n    return 1")
+    shown = ("demonstration", "def show():\n    global x\n    x = f()\nshow()")
+    last = ("test", "assert len(calls) == 0")
+    left_out = examined(notebook(student, shown, ("demonstration", "show()"), last))
+    assert failed(left_out) == []
+    assert "not run in grading" in text(left_out.cells[1])
+    ran = examined(notebook(student, shown, last))
+    assert failed(ran) == []
+    for user in (("student", "y = x"), ("given", "y = x"), ("test", "assert x == 1")):
+        ran = examined(notebook(student, shown, user, ("test", "assert calls")))
+        assert failed(ran) == []
+    own = ("student", "globals()\nf()")  # as the last cell of an assignment, written by a student
+    assert failed(examined(notebook(student, own, last))) == ["test-2"]
