@@ -98,8 +98,10 @@ def test_toy_is_the_toy_language():
 def test_twins_are_added_and_no_split_shares_a_sentence():
     corpus, seen = corpora.find("toy-with-twins"), set()
     for split in ("train", "validation", "test"):
-        pairs, plain = corpus.load(split), corpora.find("toy").load(split)
+        pairs = corpus.load(split)
+        plain = [Pair(pair.src_text, pair.tgt_text) for pair in toy.load(split, 100)]
         assert pairs[: len(plain)] == plain
+        assert len(pairs) == corpora._TOY_PAIRS[split] + 2 * corpora._TOY_TWINS[split]
         last = [pair.src.split()[:-1] for pair in pairs[-2:]]
         assert last[0] == last[1]  # twins
         assert not seen & {pair.src for pair in pairs}
