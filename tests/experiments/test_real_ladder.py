@@ -22,6 +22,9 @@ from attentively.models.transformer import Transformer
 from attentively.scoring.evaluation import Evaluation
 
 ROOT = Path(__file__).parents[2]
+# Shapes are checked where the models, the trainer and the searches are tested.
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 RESULTS = ROOT / "book" / "results" / f"ladder-{real_ladder.SHIPPED_DATA}.json"
 
 
