@@ -20,6 +20,9 @@ from torch import Tensor, nn
 RTOL, ATOL = 1e-4, 1e-5
 """Tolerances for 32-bit values; they allow for any order of summation."""
 
+CONSTANTS = (str, int, float, bool, type(None))
+"""Types of plain values that no call can change."""
+
 FEW = 12
 """Tensors with at most so many entries are shown completely."""
 _LONG = 160  # plain values with at most so many characters are shown completely
@@ -468,6 +471,8 @@ class unquoted(str):  # noqa: N801  it is called as a function
 
 def copied(value: object) -> object:
     """Return a copy for one call."""
+    if type(value) in CONSTANTS:
+        return value
     if isinstance(value, Fresh):
         return value.make()
     if isinstance(value, Tensor):
@@ -483,6 +488,8 @@ def copied(value: object) -> object:
 
 def unchanged(one: object, other: object) -> bool:
     """Return whether the copy that the candidate received still equals the original."""
+    if type(other) in CONSTANTS and one is other:
+        return True
     if isinstance(other, Fresh):  # nobody else needs what was made for this call
         return True
     if isinstance(other, Tensor):

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attentively.checks.compare import CONSTANTS
+
 _OURS = "attentively.checks"
 _PACKAGES = ("attentively", "torch")
 _DEPTH = 4
@@ -38,7 +40,8 @@ def _modules(value: Any, depth: int = 0) -> Iterator[nn.Module]:
     elif str(type(value).__module__).startswith(_OURS) and hasattr(value, "__dict__"):
         inside = vars(value).values()
     for each in inside if depth < _DEPTH else ():
-        yield from _modules(each, depth + 1)
+        if type(each) not in CONSTANTS:  # of which a vocabulary has thousands
+            yield from _modules(each, depth + 1)
 
 
 def copy_of(model: nn.Module) -> Any:
