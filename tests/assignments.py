@@ -130,15 +130,19 @@ ASSIGNMENTS = [
 ]
 
 
+def each_of(answer):
+    """Return what the check is called with, as a tuple."""
+    return answer if isinstance(answer, tuple) else (answer,)
+
+
 def title(answer):
     """Return a short name of an answer, for a test's name."""
-    answers = answer if isinstance(answer, tuple) else (answer,)
-    return "-".join(getattr(each, "__name__", type(each).__name__) for each in answers)
+    return "-".join(getattr(each, "__name__", type(each).__name__) for each in each_of(answer))
 
 
 def call(part, answer, **options):
     """Check an answer as a notebook does."""
-    part(*(answer if isinstance(answer, tuple) else (answer,)), **options)
+    part(*each_of(answer), **options)
 
 
 def message(part, answer):

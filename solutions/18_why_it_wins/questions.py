@@ -235,10 +235,10 @@ def steps(graph):
 
 def path(graph):
     top, last = max(graph)
-    lengths = []
+    order, lengths = in_order(graph), []
     for i in range(last + 1):
         arrows = {(0, i): 0}
-        for node in in_order(graph):
+        for node in order:
             found = [arrows[each] + 1 for each in graph[node] if each in arrows]
             if found:
                 arrows[node] = min(found)

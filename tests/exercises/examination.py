@@ -10,7 +10,8 @@ from unittest import mock
 
 import numpy as np
 import torch
-from assignments import Assignment, call, faults_of_message, title
+from assignments import Assignment, call, each_of, faults_of_message, title
+from remembered import Remembered, other_generators
 
 from attentively.checks import CheckFailed, NotImplementedYet, Part, Verdict
 
@@ -44,14 +45,16 @@ def examine(part: Part, right, wrong) -> Examination:
     run of each answer, because a message can depend on three generators only. Of PyTorch's, the
     check must start in the same state whatever state the notebook is in, which `_Session` sees in
     every run. Where Python's or NumPy's moves during a check, the answer is checked again with
-    other seeds. So is the first wrong answer, after all others: no answer may change what the check
-    says of another.
+    other seeds. So is the first wrong answer, after all others and with nothing left out: no answer
+    may change what the check says of another.
     """
     session = _Session(part)
-    for answer in right:
-        for thorough in (False, True):
-            session.run_right(answer, thorough)
-    messages = [session.run_wrong(answer, words) for answer, words in wrong]
+    remembered = Remembered(each for answer in right for each in each_of(answer))
+    with remembered.left_out():
+        for answer in right:
+            for thorough in (False, True):
+                session.run_right(answer, thorough)
+        messages = [session.run_wrong(answer, words) for answer, words in wrong]
     if wrong:
         session.repeat(*wrong[0], messages[0])
     if right:
@@ -101,7 +104,7 @@ class _Session:
         random.seed(self.runs)
         np.random.seed(self.runs)
         before = torch.get_rng_state()
-        others, started = _other_generators(), []
+        others, started = other_generators(), []
         check = self.part.check
 
         def watched(*candidates, thorough):
@@ -114,7 +117,7 @@ class _Session:
                 call(self.part, answer, **options)
             except Exception as error:
                 verdict = error
-        run = _Run(verdict, printed.getvalue(), _other_generators() != others)
+        run = _Run(verdict, printed.getvalue(), other_generators() != others)
         if not torch.equal(torch.get_rng_state(), before):
             self.fault(what, "the random numbers of the notebook to be left alone", run.said)
         self.starts += started
@@ -168,9 +171,3 @@ class _Session:
         run = self.run(what, (candidate,) * len(self.part.names))
         if not isinstance(run.verdict, Verdict):
             self.fault(what, "a message that refuses it", run.said)
-
-
-def _other_generators():
-    """Return the states of Python's generator and of NumPy's, as values to compare."""
-    name, keys, *rest = np.random.get_state()
-    return random.getstate(), (name, keys.tobytes(), *rest)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 import torch._dynamo  # PyTorch imports it when it needs it; a time limit would interrupt that
+from remembered import Remembered
 from torch import Tensor, nn
 
 import attentively
@@ -242,10 +243,11 @@ def alike(result: object, right: object) -> bool:
 def leaks_of(part: Part, right: tuple, offered: list[Offer]) -> dict[str, list[str]]:
     """Return, for each name that a part asks for, the offers that pass in its place."""
     found: dict[str, list[str]] = {}
-    for place, (name, call) in enumerate(zip(part.names, first_calls(part, right), strict=True)):
-        for offer in offered:
-            if not may_answer(offer, call):
-                continue
-            if _verdict(part, (*right[:place], offer.value, *right[place + 1 :])) is None:
-                found.setdefault(name, []).append(offer.name)
+    calls = zip(part.names, first_calls(part, right), strict=True)
+    with Remembered(right).left_out():
+        for place, (name, call) in enumerate(calls):
+            for offer in offered:
+                answers = (*right[:place], offer.value, *right[place + 1 :])
+                if may_answer(offer, call) and _verdict(part, answers) is None:
+                    found.setdefault(name, []).append(offer.name)
     return found

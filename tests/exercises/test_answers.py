@@ -4,6 +4,7 @@ One test goes through all answers of a part and lists every fault that it finds.
 """
 
 import random
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,8 +18,10 @@ from assignments import (
     message,
 )
 from examination import examine, examined, unwritten
+from remembered import Remembered
 
 from attentively.checks import CheckFailed, NotImplementedYet, Part, Parts
+from attentively.checks.recordings import Topic
 
 # Shapes are checked in the package's own tests; a student's code runs without these checks.
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -238,3 +241,95 @@ def test_a_bank_with_too_few_answers_or_unknown_parts_is_seen():
     few = {"number": wrong["number"][:2]}
     assert faults_of_bank(known, right, few) == ["'number' has 2 wrong answers, and needs 3"]
     assert faults_of_bank(known, right, wrong | {"gone": []}) == ["'gone' is no check"]
+
+
+# What is left out
+
+
+def first(answer):
+    return answer
+
+
+def second(answer):
+    return answer
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """The names compared so far, and the state of the generator before; each samples one number."""
+    made = []
+
+    def examine(topic, name, candidate, thorough, **rules):
+        made.append((name, torch.get_rng_state().tolist()))
+        torch.rand(1)
+        if getattr(candidate, "samples", False):
+            random.random()
+        half(lambda: candidate(41))
+        return name
+
+    monkeypatch.setattr(Topic, "examine", examine)
+    return made
+
+
+def names(compared):
+    return [name for name, _ in compared]
+
+
+def test_a_right_answer_is_compared_once_from_each_state(compared):
+    topic = Topic(__file__)
+    with Remembered([first]).left_out():
+        for seed in (1, 2, 1):
+            torch.manual_seed(seed)
+            assert topic.examine("first", first, thorough=False) == "first"
+            assert topic.examine("second", second, thorough=False) == "second"
+        torch.manual_seed(1)
+        topic.examine("first", first, thorough=True)
+        topic.examine("other name", first, thorough=True)
+    assert names(compared) == ["first", "second"] * 2 + ["second", "first", "other name"]
+    assert compared[1] == compared[4]  # as if the first had been compared again
+
+
+def test_what_may_change_a_verdict_is_not_left_out(compared, monkeypatch):
+    topic = Topic(__file__)
+    with Remembered([first]).left_out():
+        for rules in ({"tidy": closing_over(second)}, {"quotes": {"": closing_over([])}}):
+            for _ in range(2):
+                torch.manual_seed(1)
+                topic.examine("first", first, thorough=False, **rules)
+        assert len(compared) == 4
+        for _ in range(2):
+            torch.manual_seed(2)
+            topic.examine("first", first, thorough=False, tidy=partial(closing_over("text"), "x"))
+        assert len(compared) == 5
+        monkeypatch.setattr(first, "samples", True, raising=False)
+        for _ in range(2):
+            torch.manual_seed(3)
+            topic.examine("first", first, thorough=False)
+        assert len(compared) == 7
+
+
+def closing_over(held):
+    return lambda *_: held
+
+
+def test_a_right_answer_that_another_makes_wrong_is_seen(compared):
+    topic, expected = Topic(__file__), [41]
+
+    def changed(answer):
+        return expected[0]
+
+    def changes_it(answer):
+        expected[0] = 42
+        return 40
+
+    def check(*answers, thorough):
+        for answer in answers:
+            if not callable(answer) or answer is unwritten:
+                half(answer)
+            topic.examine(answer.__name__, answer, thorough)
+
+    part = Part(1, "number", ("first", "second"), check)
+    wrong = [((changed, lambda _: 40), "not forty-one"), ((changed, changes_it), "not forty-one")]
+    found = faults_of(part, [(changed, second)], wrong)
+    assert names(compared).count("changed") == 4  # right and thorough; at the end, two more
+    assert [fault.splitlines()[0] for fault in found] == ["right answer changed-second"]

@@ -95,3 +95,33 @@ def test_a_training_step_may_change_the_weights():
     call(step, {"model": nn.Linear(3, 2)}, trains=True)
     with pytest.raises(Verdict, match="changes weight, a tensor of the model"):
         call(step, {"model": nn.Linear(3, 2)})
+
+
+def test_a_copy_of_a_model_shares_nothing_that_a_student_could_change():
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Sequential(nn.Linear(3, 1)))
+    model(torch.randn(7, 2)).sum().backward()
+    model[1].bias.requires_grad_(False)
+    model.eval()
+    before, x = state(model), torch.randn(5, 2)
+    output = model(x)
+    made = given_models.copy_of(model)
+    assert repr(made) == repr(model)
+    assert state(made) == before
+    assert torch.equal(made(x), output)
+    for parameter in made.parameters():
+        parameter.data.zero_()
+        parameter.grad.zero_()
+    made[0].register_forward_hook(lambda *_: torch.zeros(5, 3))
+    made[2].append(nn.Linear(1, 1))
+    made.train()
+    made(x)
+    assert state(model) == before
+    assert torch.equal(model(x), output)
+    assert len(model[2]) == 1
+
+
+def state(model):
+    """Return the values of a model, and what is known of each parameter, to compare."""
+    tensors = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
+    learned = [(each.requires_grad, each.grad.tolist()) for each in model.parameters()]
+    return model.training, tensors, learned

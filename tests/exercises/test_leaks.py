@@ -2,7 +2,7 @@
 
 import offers as offering
 import pytest
-from assignments import ASSIGNMENTS
+from assignments import ASSIGNMENTS, each_of
 from offers import Call, Offer, leaks_of, may_answer, offers
 
 from attentively.checks import CheckFailed, Parts
@@ -11,16 +11,11 @@ from attentively.checks import call as call_candidate
 pytestmark = [pytest.mark.usefixtures("unchecked"), pytest.mark.timeout(200)]
 
 
-def answers_of(assignment, name):
-    answer = assignment.right[name][0]
-    return answer if isinstance(answer, tuple) else (answer,)
-
-
 @pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=str)
 def test_no_function_answers_a_part(assignment):
     said = []
     for name, part in assignment.parts.items():
-        for asked, found in leaks_of(part, answers_of(assignment, name), offers()).items():
+        for asked, found in leaks_of(part, each_of(assignment.right[name][0]), offers()).items():
             said += [f"{name}: {asked} is answered by {each}" for each in found]
     assert said == []
 

@@ -470,6 +470,8 @@ class unquoted(str):  # noqa: N801  it is called as a function
 
 def copied(value: object) -> object:
     """Return a copy for one call."""
+    if type(value) in SCALARS:
+        return value
     if isinstance(value, Fresh):
         return value.make()
     if isinstance(value, Tensor):

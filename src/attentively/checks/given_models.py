@@ -47,13 +47,16 @@ def _modules(value: Any, depth: int = 0) -> Iterator[nn.Module]:
 def copy_of(model: nn.Module) -> Any:
     """Return a copy whose tensors and hooks are its own, much sooner than `copy.deepcopy`.
 
-    Tensors that occur twice in a model become different ones.
+    The model must have no recurrent layer of PyTorch, which has a second list of its parameters,
+    and no parameter that occurs twice.
     """
     made = model.__new__(type(model))
     made.__dict__ = {n: v.copy() if isinstance(v, dict) else v for n, v in vars(model).items()}
     for name, each in model._parameters.items():
         if each is not None:
-            made._parameters[name] = nn.Parameter(each.detach().clone(), each.requires_grad)
+            parameter = nn.Parameter(each.detach().clone(), each.requires_grad)
+            parameter.grad = None if each.grad is None else each.grad.clone()
+            made._parameters[name] = parameter
     for name, buffer in model._buffers.items():
         made._buffers[name] = None if buffer is None else buffer.clone()
     for name, child in model._modules.items():

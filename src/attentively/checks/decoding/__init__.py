@@ -643,9 +643,9 @@ def on_a_model(clones: Callable[..., Any]) -> Callable[..., Any]:
 def _model_and_source(given: TableStep | Sentence) -> tuple[EncoderDecoder[Any], Tensor]:
     if isinstance(given, TableStep):
         return TableModel(given.rows), torch.tensor([[4, END_ID]])
-    _, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
+    model, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     pairs = encode_pairs([Pair(given.text, "")], src_tokenizer, tgt_tokenizer)
-    return translator(), collate(pairs).src
+    return model.eval(), collate(pairs).src
 
 
 def _examine_clones(candidate: object, thorough: bool) -> None:

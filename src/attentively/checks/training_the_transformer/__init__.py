@@ -22,6 +22,7 @@ from attentively.checks import (
     once_solved,
     plain_number,
 )
+from attentively.checks.given_models import copy_of
 from attentively.checks.question import Recorded
 from attentively.checks.recording_model import (
     RecordingModel,
@@ -187,6 +188,7 @@ def _what_is_off(answer: object, recorded: Recorded) -> str:
 VOCAB_SIZE = 13
 
 
+@cache
 def _small_model() -> Transformer:
     """Return an untrained Transformer whose logits are far from equal."""
     config = TransformerConfig(
@@ -221,7 +223,7 @@ def stepped(update: object) -> Any:
         parts: list[tuple[Tensor, Tensor]], rate: float, clip_norm: float, smoothing: float,
         steps: int = 1,
     ) -> _Step:  # fmt: skip
-        inside = _small_model()
+        inside = copy_of(_small_model())
         model = RecordingModel(inside)
         first, *others = inside.parameters()
         optimizer = RecordingOptimizer([[first], others], 0.5)  # two groups
