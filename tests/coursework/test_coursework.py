@@ -1,6 +1,7 @@
 """A student's progress and submission, on a small notebook."""
 
 import io
+import os
 import re
 import sys
 import zipfile
@@ -244,6 +245,17 @@ def test_a_path_decides_where_the_submission_lies(course, tmp_path, monkeypatch,
     write(small_notebook(), elsewhere / "mine" / "08_small" / "08_small.ipynb")
     app(["submit", "../../../copy/mine/08_small", "--student", "anna"], standalone_mode=False)
     assert (elsewhere / "submitted" / "anna" / "08_small" / "08_small.ipynb").is_file()
+
+
+def test_in_a_home_folder_the_submission_lies_inside(tmp_path, monkeypatch, capsys):
+    """The folder around it, such as /home, belongs to the administrator."""
+    home = tmp_path / "anna"
+    write(small_notebook(), home / "08_small" / "08_small.ipynb")
+    writable = os.access
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path and writable(path, mode))
+    app(["submit", str(home / "08_small"), "--student", "anna"], standalone_mode=False)
+    assert (home / "submitted" / "anna" / "08_small" / "08_small.ipynb").is_file()
+    assert not (tmp_path / "submitted").exists()
 
 
 @pytest.mark.notebook

@@ -83,7 +83,10 @@ def submit(
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option(help="Folder for the submission; submitted/ next to work/ by default."),
+        typer.Option(
+            help="Folder for the submission; by default submitted/ next to work/, or inside it "
+            "where the folder around it is not writable."
+        ),
     ] = None,
     work: Work = None,
 ) -> None:
@@ -94,7 +97,9 @@ def submit(
         _confirm_blank(path)
     # Not the parents of `path` itself: those of a path like "../x.ipynb" are "." and "..".
     folder = path.resolve().parents[1]
-    to = to or Path(os.path.relpath(folder.parent / "submitted"))
+    if to is None:  # a home folder may hold the assignments themselves
+        outside = folder.parent if os.access(folder.parent, os.W_OK) else folder
+        to = Path(os.path.relpath(outside / "submitted"))
     receipt = coursework.submit(folder, path.stem, student, to, archive=archive)
     print(f"Packed {receipt.folder}/ at {receipt.timestamp}")
     print(f"  files: {', '.join(receipt.files)}")
