@@ -13,6 +13,7 @@ from live_pages import (
     from_base64,
     wait_until_done,
 )
+from playwright.sync_api import expect
 
 from attentively.models.interface import evaluating
 from attentively.tokens.vocabulary import START_ID
@@ -151,7 +152,7 @@ def test_the_experiments_of_chapter_08(window):
     page.locator(".live-cell.live-out").wait_for(state="detached")
     wait_until_done(window)
     assert page.locator(".live-translation").inner_text().strip() == right
-    page.wait_for_function("() => document.activeElement.dataset.at === '0,0'")
+    expect(page.locator(".live-translation")).to_be_focused()
     page.locator("input[type=text]").fill("My sister is a doctor.")
     page.locator(".live-main").click()
     page.get_by_role("button", name="sœur → sister: weight 0.94").click()

@@ -112,7 +112,7 @@ def test_by_keyboard(window):
     page.locator(".live-cell.live-out").wait_for(state="detached")
     wait_until_done(window)
     assert page.locator(".live-original").inner_text() == ""
-    page.wait_for_function("() => document.activeElement.classList.contains('live-toggle')")
+    page.wait_for_function("() => document.activeElement.classList.contains('live-translation')")
     page.locator(".live-small[tabindex='0']").focus()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")

@@ -87,7 +87,7 @@
     }
 
     buildOutput() {
-      this.translation = make("p", { class: "live-translation", lang: "fr" });
+      this.translation = make("p", { class: "live-translation", lang: "fr", tabindex: -1 });
       this.original = make("div", { class: "live-original" });
       this.tokens = make("div", { class: "live-tokens" });
       const radios = Object.entries(this.titles).map(([view, title], index) => {
@@ -252,12 +252,13 @@
       this.output.querySelector(control)?.focus();
     }
 
-    undoButton(name) {
+    /** Return a button; `back` is what has the focus when the translation is restored. */
+    undoButton(name, back) {
       return make("button", {
         type: "button", class: name, disabled: this.interventions.empty,
         onclick: () => this.intervene(() => {
           this.interventions = new Interventions();
-        }, this.recurrent ? '.live-cell[tabindex="0"]' : ".live-toggle"),
+        }, back),
       }, "Undo all interventions");
     }
 
@@ -293,7 +294,7 @@
         this.original.append(
           make("p", {}, same ? this.verdict() : "Without interventions: ",
             same ? "" : make("span", { lang: "fr" }, this.before.text)),
-          make("p", {}, `Interventions: ${this.described()}.`), this.undoButton("live-undo"));
+          make("p", {}, `Interventions: ${this.described()}.`), this.undoButton("live-undo", ".live-translation"));
       }
       this.drawTokens();
       this.drawAttention();
@@ -350,7 +351,8 @@
       this.readout = make("p", { class: "live-readout" }, this.summary());
       const effect = make("p", { class: "live-effect" },
         this.interventions.empty ? "" : this.verdict());
-      const undo = this.undoButton("live-undo-here");
+      const undo = this.undoButton("live-undo-here",
+        this.recurrent ? '.live-cell[tabindex="0"]' : ".live-toggle");
       this.views.attention.replaceChildren(
         ...(this.recurrent ? this.oneAttention(undo) : this.attentionOfHeads(undo)), effect);
     }
