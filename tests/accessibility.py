@@ -82,8 +82,11 @@ FIND = """async options => {
 CONTRAST_OF = """selector => axe.configure({ rules: [{ id: 'color-contrast', selector }] })"""
 # The page hears of a scheme in the next frame. The theme decides 300 ms after a change of size, or
 # of the page, which boxes the keyboard reaches.
-SETTLE = """wait => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(
-    () => setTimeout(done, wait))))"""
+# Once, a browser on a busy machine drew no further frame: then five seconds are enough.
+SETTLE = """wait => new Promise(done => {
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, wait)));
+    setTimeout(done, 5000);
+})"""
 
 
 def show(page, condition: str, wait: int) -> None:
