@@ -35,22 +35,17 @@ class Recorded(NamedTuple):
 @functools.cache
 def record(checkpoint: str, sentence: str) -> Recorded:
     """Translate `sentence` as the live model does."""
-    import torch  # only a page with a live model needs it
-
-    from attentively import checkpoints, writing
-    from attentively.models.interface import evaluating
-    from attentively.tokens.vocabulary import START_ID
+    from attentively import checkpoints, writing  # PyTorch: only a page with a live model needs it
+    from attentively.analysis.attention_explorer import attentions_of
 
     loaded = checkpoints.load_pretrained(checkpoint)
-    model, src_tokenizer, tgt_tokenizer = loaded.translator()
+    model, *tokenizers = loaded.translator()
     [translation] = writing.translate(loaded, [sentence], beam_size=5, length_penalty=1.0)
     weights, head = translation.weights, None
     if hasattr(model, "attention_maps"):
-        ids = tgt_tokenizer.ids(translation.tgt_tokens)
-        src = torch.tensor([src_tokenizer.encode(sentence)])
-        with evaluating(model):
-            maps = model.attention_maps(src, torch.tensor([[START_ID, *ids[:-1]]]))
-        weights, head = maps.cross[LAYER, 0, HEAD], f"layer {LAYER + 1}, head {HEAD + 1}"
+        ids = tokenizers[1].ids(translation.tgt_tokens)
+        cross, *_ = attentions_of(model, *tokenizers, sentence, ids)
+        weights, head = cross.weights[LAYER, HEAD], f"layer {LAYER + 1}, head {HEAD + 1}"
     return Recorded(
         tuple(map(shown, translation.src_tokens)),
         tuple(map(shown, translation.tgt_tokens)),
