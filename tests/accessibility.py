@@ -82,7 +82,7 @@ FIND = """async options => {
 CONTRAST_OF = """selector => axe.configure({ rules: [{ id: 'color-contrast', selector }] })"""
 # The page hears of a scheme in the next frame. The theme decides 300 ms after a change of size, or
 # of the page, which boxes the keyboard reaches.
-# Once, a browser on a busy machine drew no further frame: then five seconds are enough.
+# The wait ends after five seconds: a browser on a busy machine once drew no further frame.
 SETTLE = """wait => new Promise(done => {
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, wait)));
     setTimeout(done, 5000);

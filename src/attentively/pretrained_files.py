@@ -19,7 +19,7 @@ class DownloadError(OSError):
 
 
 def names(folder: str) -> list[str]:
-    """Return the names of the files of a folder, without the suffix: "" or "vectors/"."""
+    """Return the names, without suffixes, of the files in "vectors/" or, for "", of the models."""
     paths = (line.partition(" ")[0] for line in _registry().read_text().splitlines())
     found = (path.removesuffix(".safetensors").rpartition("/") for path in paths)
     return sorted(name for parent, slash, name in found if parent + slash == folder)

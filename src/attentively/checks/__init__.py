@@ -102,7 +102,7 @@ class Part:
 
     @property
     def policy(self) -> str:
-        """What a part that rebuilds a function says of it in the notebook, or ""."""
+        """The sentence that tells readers of the notebook what this part rebuilds; else ""."""
         return self._policy("`") if self.rebuilds else ""
 
     def _policy(self, mark: str = "") -> str:

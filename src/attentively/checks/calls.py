@@ -187,7 +187,7 @@ def expect_gradients_through(
 
     The gradient of a source that is an input must also agree with finite differences. This is
     skipped if `nan`, a hint for difficult inputs, is given, because the output may have no slope
-    there. A check that itself names the missing part of a gradient passes ``slopes=False``.
+    there. ``slopes=False`` skips it for a check that compares the gradients itself.
     """
 
     def on_the_inputs_themselves(*_: Tensor) -> object:

@@ -94,7 +94,7 @@ def find(path: Path, environment: str) -> list[PartResult] | None:
 
 
 def keep(path: Path, before: str | None, environment: str, results: list[PartResult]) -> None:
-    """Keep the results of a run that found the `cells` hash `before`.
+    """Keep the results of a run; `before` was the notebook's hash (`cells`) at its start.
 
     Results of a run that was cut short, or that lacked a download, are not kept. A notebook that
     was changed during the run has another hash, so it runs again. Files that the run itself wrote
