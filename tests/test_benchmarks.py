@@ -11,7 +11,7 @@ from grader.stub_pool import needs_sandbox
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
-GRADING = (needs_sandbox, pytest.mark.timeout(600))
+GRADING = (needs_sandbox, pytest.mark.slow, pytest.mark.timeout(600))
 RUNNING = [pytest.param(path, marks=GRADING if path.stem == "grading" else ()) for path in SCRIPTS]
 
 NOISE = 1.05  # two medians of one and the same code differ by some per cent

@@ -141,6 +141,7 @@ def test_solutions_and_commands_run_on_a_device(wanted, tmp_path):
     assert failures(wanted, tmp_path) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("names", parts("experiments", sorted(EXPERIMENTS), 3))
 def test_the_quick_forms_of_experiments_run_on_a_device(names, tmp_path):

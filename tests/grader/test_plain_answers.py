@@ -806,6 +806,7 @@ def test_an_answer_that_only_passes_for_a_right_one_earns_nothing(wrong, name):
     assert wrong[name] is not None
 
 
+@pytest.mark.slow
 def test_the_solution_loses_nothing():
     assert lost(WRONG) == {}
     assert lost(RIGHT) == {}

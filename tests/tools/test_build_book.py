@@ -97,6 +97,7 @@ def write_value(root, expression, docstring="Hold a number."):
     write(root, "src/deep.py", f'"""{docstring}"""\n\nN = {expression}\n')
 
 
+@pytest.mark.slow
 @pytest.mark.notebook
 @pytest.mark.timeout(600)
 def test_a_change_in_src_is_seen_and_a_failure_stays_one(project, capfd):

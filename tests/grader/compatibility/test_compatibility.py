@@ -1,8 +1,8 @@
 """The same points as nbgrader, on notebooks with the idioms of public nbgrader courses.
 
 nbgrader's points are recorded in nbgrader_points.json; grader/compatibility/record.py names the
-command. The quick tests grade all themes in one course and compare each cell with the recording.
-The slow test runs nbgrader again where the notebooks, the recorded points or the versions are not
+command. One slow test grades all themes in one course and compares each cell with the recording.
+The other runs nbgrader again where the notebooks, the recorded points or the versions are not
 those of the recording.
 """
 
@@ -55,6 +55,7 @@ def graded(request, tmp_path_factory):
     return coordinator.planner.tested, verdicts(course, course.submissions())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", THEMES)
 def test_points_equal_those_of_nbgrader(graded, name):
     if THEMES[name].missing:
