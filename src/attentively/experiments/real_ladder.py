@@ -79,6 +79,10 @@ class Plan:
     """Whether dropout also acts on attention weights and inside the feed-forward network."""
     lowercase: bool = False
     """Whether all text is lowercased."""
+    accumulate: int = 1
+    """Number of parts of a batch whose gradients are added, which saves memory."""
+    precision: str = "float32"
+    """Of the forward pass in training; the CPU's matrix units are faster in bfloat16."""
     validate_every: int = 250
     lengths: tuple[int, ...] = (4, 6, 8, 11)
     """Maximum number of source words of each group of sentences except the last."""
@@ -95,6 +99,8 @@ class Plan:
             epsilon=1e-9,
             label_smoothing=self.label_smoothing,
             average_last=2 if quick else 10,
+            accumulate=self.accumulate,
+            precision=self.precision,
             validate_every=5 if quick else self.validate_every,
             seed=seed,
         )
@@ -227,6 +233,9 @@ def train(
     if plan.quick_dropout:
         make_quick(model)
     config = plan.training(seed, quick)
+    if plan.precision == "bfloat16" and device.best().type == "cpu":
+        # On sentences, PyTorch's fused CPU kernel is several times slower in bfloat16.
+        torch.backends.cuda.enable_flash_sdp(False)
     corpus = corpora.find(data, "pairs")
     provenance = {
         "command": f"attentively experiment ladder {_options(data, [rung], changes)}",
