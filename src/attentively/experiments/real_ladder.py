@@ -11,6 +11,7 @@ import math
 import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 import sacrebleu
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attentively
 from attentively import device
@@ -44,7 +46,7 @@ from attentively.scoring.metrics import bleu_counts, bleu_from_counts
 from attentively.tokens.vocabulary import BPETokenizer
 from attentively.training.objectives import teacher_forced_loss
 from attentively.training.trainer import Trainer
-from attentively.training.training_config import TrainingConfig
+from attentively.training.training_config import Precision, TrainingConfig
 
 LENGTH_PENALTIES = (0.6, 1.0, 1.4)
 """Length penalties to select from on the validation split."""
@@ -80,9 +82,9 @@ class Plan:
     lowercase: bool = False
     """Whether all text is lowercased."""
     accumulate: int = 1
-    """Number of parts of a batch whose gradients are added, which saves memory."""
-    precision: str = "float32"
-    """Of the forward pass in training; the CPU's matrix units are faster in bfloat16."""
+    """Number of parts of a batch; their gradients are added. This saves memory."""
+    precision: Precision = "float32"
+    """Number format of the matrix products in training, ``float32`` or ``bfloat16``."""
     validate_every: int = 250
     lengths: tuple[int, ...] = (4, 6, 8, 11)
     """Maximum number of source words of each group of sentences except the last."""
@@ -195,6 +197,13 @@ def new_model(rung: str, vocabulary_size: int, dropout: float, seed: int) -> Enc
     raise ValueError(f"rung={rung!r} is unknown: choose one of {', '.join(RUNGS)}")
 
 
+def _attention_kernel(precision: str) -> AbstractContextManager[None]:
+    """Exclude PyTorch's fused attention where it is slow: in bfloat16 on a CPU, for sentences."""
+    if precision == "bfloat16" and device.best().type == "cpu":
+        return sdpa_kernel(SDPBackend.MATH)
+    return nullcontext()
+
+
 def drop_inside(model: torch.nn.Module, dropout: float) -> None:
     """Let `model` also drop attention weights and units between the feed-forward layers."""
     for module in model.modules():
@@ -233,9 +242,6 @@ def train(
     if plan.quick_dropout:
         make_quick(model)
     config = plan.training(seed, quick)
-    if plan.precision == "bfloat16" and device.best().type == "cpu":
-        # On sentences, PyTorch's fused CPU kernel is several times slower in bfloat16.
-        torch.backends.cuda.enable_flash_sdp(False)
     corpus = corpora.find(data, "pairs")
     provenance = {
         "command": f"attentively experiment ladder {_options(data, [rung], changes)}",
@@ -258,7 +264,8 @@ def train(
         directory,
         progress,
     )
-    trainer.fit(resume=(directory / "last.safetensors").exists())
+    with _attention_kernel(plan.precision):
+        trainer.fit(resume=(directory / "last.safetensors").exists())
     rounded = directory / "rounded.safetensors"
     best = checkpoints.load(directory / "best.safetensors")
     checkpoint = Checkpoint(best.model, tokenizer, tokenizer, best.provenance)
@@ -426,8 +433,8 @@ def by_length(found: Evaluation, lengths: Sequence[int]) -> list[Row]:
 def costs(rung: str, data: str, changes: str | None, quick: bool) -> Row:
     """Return the time of a training step, also that of *dot*, and its memory."""
     plan = plan_for(data, changes)
-    tokenizer = _tokenizer(data, plan.vocabulary_size, quick)
-    examples = encode_pairs(_pairs(data, "train", quick), tokenizer, tokenizer)
+    tokenizer = _tokenizer(data, plan.vocabulary_size, quick, plan.lowercase)
+    examples = encode_pairs(_pairs(data, "train", quick, plan.lowercase), tokenizer, tokenizer)
     sizes = [(len(example.src), len(example.tgt)) for example in examples]
     tokens = 512 if quick else plan.tokens_per_batch
     batches = shuffled(sizes, seed=0, epoch=0, batch_size=1, tokens_per_batch=tokens)
