@@ -13,10 +13,12 @@ import torch
 
 import attentively
 from attentively import cli, device, experiments
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.data import corpora, toy
 from attentively.experiments import real_ladder
 from attentively.experiments.ladder import BEAM_SIZES, RUNGS
 from attentively.experiments.runner import run
+from attentively.layers.feed_forward import FeedForward
 from attentively.models import checkpoints
 from attentively.models.transformer import Transformer
 from attentively.scoring.evaluation import Evaluation
@@ -35,6 +37,14 @@ def corpus(tmp_path):
     pairs = toy.load("train", 900, clauses=(1,))
     path.write_text("".join(f"{pair.src_text}\t{pair.tgt_text}\n" for pair in pairs))
     return str(path)
+
+
+@pytest.fixture
+def capitals(corpus):
+    """The file with every sentence in capitals."""
+    path = Path(corpus)
+    path.write_text(path.read_text().upper())
+    return corpus
 
 
 @pytest.mark.parametrize("data", ["multi30k-en-de", "tatoeba-en-fr"])
@@ -143,6 +153,8 @@ def test_what_does_not_go_together_is_refused(corpus):
         ("dropout=0.1,", "'' cannot be changed"),
         ("lengths=3", "'lengths' cannot be changed"),
         ("schedule=steep", "schedule='steep' is unknown"),
+        ("precision=float8", "precision='float8' is unknown"),
+        ("accumulate=0", "accumulate=0 must be at least 1"),
         ("steps=0", "steps=0 must be at least 1"),
     ],
 )
@@ -166,6 +178,51 @@ def test_the_plan_is_changed_as_it_is_said(corpus):
     )
     config = changed.training(seed=0, quick=False)
     assert (config.steps, config.schedule, config.label_smoothing) == (20, "one_cycle", 0.0)
+
+
+def test_the_published_settings_reach_the_training(capitals, tmp_path, monkeypatch):
+    """Lowercased text, dropout inside the sub-layers, parts of a batch, and bfloat16."""
+    fitted = []
+    fit = real_ladder.Trainer.fit
+
+    def watched(trainer, resume):
+        fitted.append((trainer, torch.backends.cuda.flash_sdp_enabled()))
+        return fit(trainer, resume)
+
+    monkeypatch.setattr(real_ladder.Trainer, "fit", watched)
+    changes = "lowercase=true,inner_dropout=true,dropout=0.3,quick_dropout=true,accumulate=2"
+    for each in (None, changes + ",precision=bfloat16"):
+        real_ladder.train("transformer", capitals, 0, True, tmp_path / f"{each}", each, False)
+    (plain, fused), (trainer, fused_in_bfloat16) = fitted
+    assert fused
+    assert fused_in_bfloat16 is (trainer.device.type != "cpu")
+    assert torch.backends.cuda.flash_sdp_enabled()
+    assert (plain.config.accumulate, plain.config.precision) == (1, "float32")
+    assert (trainer.config.accumulate, trainer.config.precision) == (2, "bfloat16")
+    rates = [
+        {
+            getattr(module.dropout, "p", module.dropout)
+            for module in each.model.modules()
+            if isinstance(module, (MultiHeadAttention, FeedForward))
+        }
+        for each in (plain, trainer)
+    ]
+    assert rates == [{0.0}, {0.3}]
+    lines = [
+        each.folder.checkpoint.tgt_tokenizer.decode(each.train[0].tgt) for each in (plain, trainer)
+    ]
+    assert [line == line.lower() for line in lines] == [False, True]
+
+
+def test_lowercased_text_is_lowercased_in_every_split(capitals):
+    for split in ("train", "validation", "test"):
+        as_written, lowercased = (
+            real_ladder._pairs(capitals, split, True, lowercase) for lowercase in (False, True)
+        )
+        assert as_written != lowercased
+        assert [(pair.src.lower(), pair.tgt.lower()) for pair in as_written] == [
+            (pair.src, pair.tgt) for pair in lowercased
+        ]
 
 
 def test_a_changed_plan_has_its_own_training_and_rows_beside_the_others(corpus, tmp_path):

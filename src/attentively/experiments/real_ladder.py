@@ -11,6 +11,7 @@ import math
 import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -18,9 +19,11 @@ from typing import Any
 
 import sacrebleu
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attentively
 from attentively import device
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.data import corpora
 from attentively.data.batches import Batch, collate, encode_pairs, shuffled
 from attentively.data.pairs import Pair
@@ -30,6 +33,7 @@ from attentively.experiments.rungs import RUNGS
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.scores import seconds_per_step
 from attentively.layers.dropout import make_quick
+from attentively.layers.feed_forward import FeedForward
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint
 from attentively.models.configs import Seq2SeqConfig, TransformerConfig
@@ -42,7 +46,7 @@ from attentively.scoring.metrics import bleu_counts, bleu_from_counts
 from attentively.tokens.vocabulary import BPETokenizer
 from attentively.training.objectives import teacher_forced_loss
 from attentively.training.trainer import Trainer
-from attentively.training.training_config import TrainingConfig
+from attentively.training.training_config import Precision, TrainingConfig
 
 LENGTH_PENALTIES = (0.6, 1.0, 1.4)
 """Length penalties to select from on the validation split."""
@@ -73,6 +77,14 @@ class Plan:
     """BPE-dropout: probability of skipping a merge in training."""
     quick_dropout: bool = False
     """Whether dropout uses 16 random bits per element, which is faster on a CPU."""
+    inner_dropout: bool = False
+    """Whether dropout also acts on attention weights and inside the feed-forward network."""
+    lowercase: bool = False
+    """Whether all text is lowercased."""
+    accumulate: int = 1
+    """Number of parts of a batch; their gradients are added. This saves memory."""
+    precision: Precision = "float32"
+    """Number format of the matrix products in training, ``float32`` or ``bfloat16``."""
     validate_every: int = 250
     lengths: tuple[int, ...] = (4, 6, 8, 11)
     """Maximum number of source words of each group of sentences except the last."""
@@ -89,6 +101,8 @@ class Plan:
             epsilon=1e-9,
             label_smoothing=self.label_smoothing,
             average_last=2 if quick else 10,
+            accumulate=self.accumulate,
+            precision=self.precision,
             validate_every=5 if quick else self.validate_every,
             seed=seed,
         )
@@ -139,14 +153,18 @@ def _read_changes(changes: str, plan: Plan) -> dict[str, Any]:
 
 
 @cache
-def _pairs(data: str, split: str, quick: bool) -> list[Pair]:
+def _pairs(data: str, split: str, quick: bool, lowercase: bool = False) -> list[Pair]:
     found = list(corpora.find(data, "pairs").load(split))
+    if lowercase:
+        found = [Pair(pair.src.lower(), pair.tgt.lower()) for pair in found]
     return found[: 400 if split == "train" else 5] if quick else found
 
 
 @cache
-def _tokenizer(data: str, vocabulary_size: int, quick: bool) -> BPETokenizer:
-    pairs = _pairs(data, "train", quick)
+def _tokenizer(
+    data: str, vocabulary_size: int, quick: bool, lowercase: bool = False
+) -> BPETokenizer:
+    pairs = _pairs(data, "train", quick, lowercase)
     sides = [[pair.src for pair in pairs], [pair.tgt for pair in pairs]]
     size = 300 if quick else vocabulary_size
     return BPETokenizer.train((text for side in sides for text in side), size)
@@ -179,6 +197,22 @@ def new_model(rung: str, vocabulary_size: int, dropout: float, seed: int) -> Enc
     raise ValueError(f"rung={rung!r} is unknown: choose one of {', '.join(RUNGS)}")
 
 
+def _attention_kernel(precision: str) -> AbstractContextManager[None]:
+    """Exclude PyTorch's fused attention where it is slow: in bfloat16 on a CPU, for sentences."""
+    if precision == "bfloat16" and device.best().type == "cpu":
+        return sdpa_kernel(SDPBackend.MATH)
+    return nullcontext()
+
+
+def drop_inside(model: torch.nn.Module, dropout: float) -> None:
+    """Let `model` also drop attention weights and units between the feed-forward layers."""
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.dropout = dropout
+        elif isinstance(module, FeedForward):
+            module.dropout.p = dropout
+
+
 def train(
     rung: str,
     data: str,
@@ -193,14 +227,18 @@ def train(
     A run in `directory` is resumed, or used as it is if it has ended.
     """
     plan = plan_for(data, changes)
-    tokenizer = _tokenizer(data, plan.vocabulary_size, quick)
-    pairs, validation = (_pairs(data, split, quick) for split in ("train", "validation"))
+    tokenizer = _tokenizer(data, plan.vocabulary_size, quick, plan.lowercase)
+    pairs, validation = (
+        _pairs(data, split, quick, plan.lowercase) for split in ("train", "validation")
+    )
     examples: Sequence[Any]
     if plan.subword_dropout:
         examples = CutAnew(pairs, tokenizer, plan.subword_dropout)
     else:
         examples = encode_pairs(pairs, tokenizer, tokenizer)
     model = new_model(rung, len(tokenizer), plan.dropout, seed)
+    if plan.inner_dropout:
+        drop_inside(model, plan.dropout)
     if plan.quick_dropout:
         make_quick(model)
     config = plan.training(seed, quick)
@@ -226,7 +264,8 @@ def train(
         directory,
         progress,
     )
-    trainer.fit(resume=(directory / "last.safetensors").exists())
+    with _attention_kernel(plan.precision):
+        trainer.fit(resume=(directory / "last.safetensors").exists())
     rounded = directory / "rounded.safetensors"
     best = checkpoints.load(directory / "best.safetensors")
     checkpoint = Checkpoint(best.model, tokenizer, tokenizer, best.provenance)
@@ -254,12 +293,12 @@ def measure(
         checkpoint = train(rung, data, seed, quick, run, changes)
         log = read_log(run)
     checkpoint.model.to(device.best()).eval()
-    beam_size = BEAM_SIZES[decoding]
+    beam_size, lowercase = BEAM_SIZES[decoding], plan_for(data, changes).lowercase
     penalty, tried = None, None
     if beam_size > 1:
-        tried = bleu_by_penalty(checkpoint, _pairs(data, "validation", quick), beam_size)
+        tried = bleu_by_penalty(checkpoint, _pairs(data, "validation", quick, lowercase), beam_size)
         penalty = max(tried, key=lambda penalty: tried[penalty])
-    pairs = _pairs(data, "test", quick)
+    pairs = _pairs(data, "test", quick, lowercase)
     found = evaluate(checkpoint, pairs, beam_size, 1.0 if penalty is None else penalty)
     said = checkpoint.provenance
     return {
@@ -394,8 +433,8 @@ def by_length(found: Evaluation, lengths: Sequence[int]) -> list[Row]:
 def costs(rung: str, data: str, changes: str | None, quick: bool) -> Row:
     """Return the time of a training step, also that of *dot*, and its memory."""
     plan = plan_for(data, changes)
-    tokenizer = _tokenizer(data, plan.vocabulary_size, quick)
-    examples = encode_pairs(_pairs(data, "train", quick), tokenizer, tokenizer)
+    tokenizer = _tokenizer(data, plan.vocabulary_size, quick, plan.lowercase)
+    examples = encode_pairs(_pairs(data, "train", quick, plan.lowercase), tokenizer, tokenizer)
     sizes = [(len(example.src), len(example.tgt)) for example in examples]
     tokens = 512 if quick else plan.tokens_per_batch
     batches = shuffled(sizes, seed=0, epoch=0, batch_size=1, tokens_per_batch=tokens)

@@ -19,6 +19,8 @@ from attentively_grader.wire.messages import WireError
 from attentively_grader.wire.plain_data import Node, plain_text
 
 _MOST_FRAMES = 12
+_PLAIN = (str, int, float, bool, type(None))
+"""Types of arguments that arrive as they are."""
 
 
 class StudentError(Exception):
@@ -46,9 +48,7 @@ def describe_error(error: BaseException, hidden: tuple[str, ...] = ()) -> Node:
     kind = type(error)
     names = [each.__name__ for each in kind.__mro__]
     arguments: Any = error.args
-    if type(arguments) is not tuple or not all(
-        type(each) in (str, int, float, bool, type(None)) for each in arguments
-    ):
+    if type(arguments) is not tuple or not all(type(each) in _PLAIN for each in arguments):
         arguments = (plain_text(error, 20_000),)
     arguments = [
         each[:20_000] if type(each) is str else str(each) if abs(each or 0) > 2**53 else each
@@ -84,7 +84,7 @@ def revive(described: Node, files: Container[str] = ()) -> BaseException:
 
 def _made(names: list[str], arguments: list[Any], text: str) -> BaseException:
     kind = _class_of(names[0])
-    if not all(type(each) in (str, int, float, bool, type(None)) for each in arguments):
+    if not all(type(each) in _PLAIN for each in arguments):
         arguments = [text]
     if kind is None:
         near = next((found for name in names if (found := _class_of(name))), Exception)
