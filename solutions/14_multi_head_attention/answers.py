@@ -272,6 +272,7 @@ def folded_with_larger_values(weights):
 BIAS = '_projection.bias"][rows]'
 COLUMNS = "these tensors differ: output_projection.weight."
 BIASES = "tensors differ: query_projection.bias, key_projection.bias, value_projection.bias."
+OUTPUT = "self.output_projection = nn.Linear(d_model, d_model)"
 
 RIGHT = {
     "split_heads": [split_by_chunks, split_by_loops],
@@ -327,6 +328,12 @@ WRONG = {
         "no gradient reaches query_projection.weight": (
             "self.query_projection(query) -> "
             "F.linear(query, self.query_projection.weight.data, self.query_projection.bias)"
+        ),
+        "query_projection.weight.requires_grad is False": (
+            f"{OUTPUT} -> {OUTPUT}\n        self.requires_grad_(False)"
+        ),
+        "output_projection.bias.requires_grad is False": (
+            f"{OUTPUT} -> {OUTPUT}\n        self.output_projection.bias.requires_grad = False"
         ),
         "no gradient reaches key": "projection(key) -> projection(key.detach())",
         "no gradient flows through them": (
