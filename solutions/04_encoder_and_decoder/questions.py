@@ -203,6 +203,10 @@ LOSSES = 'F.cross_entropy(scores, labels, reduction="none")'
 PROBABILITIES = "scores.softmax(dim=1).gather(1, labels.unsqueeze(1))[:, 0]"
 LOSS = "losses[real].sum() / real.sum()"
 REAL = "real = labels != PAD_ID"
+LAST_COLUMN = (
+    "last column of the labels is left out, and with it the <end> of the longest sentence. The "
+    "labels are tgt without its first column only."
+)
 READ_ALL = "model.encode(src) -> model.encode(src, torch.ones_like(model.source_mask(src)))"
 
 TEACHER_FORCED_LOSS = Question(
@@ -246,6 +250,7 @@ TEACHER_FORCED_LOSS = Question(
         "The label <end> is left out. Without it the decoder would not learn to end its output.": (
             f"{REAL} -> real = (labels != PAD_ID) & (labels != END_ID)"
         ),
+        f"The {LAST_COLUMN}": f"{REAL} -> {REAL}\n    real[:, -1] = False",
         "With this mask the encoder reads padding of the source like words. model.encode(src) uses "
         "the correct mask.": READ_ALL,
         "The softmax is applied twice: cross_entropy expects logits, not probabilities.": (
@@ -383,6 +388,8 @@ WRITE = Question(
         "The input of each step is <start>. From step 2 on, the input is the previous output.": (
             "model.step(token, -> model.step(torch.full_like(token, START_ID),"
         ),
+        "The argmax is taken over the sentences of the batch, dim=0. Take it over the vocabulary, "
+        "the last axis of the logits: dim=-1.": "argmax(dim=-1) -> argmax(dim=0)[: len(src)]",
         "The least probable token is chosen. The most probable one has the largest logit.": (
             "argmax -> argmin"
         ),
@@ -610,6 +617,7 @@ LOSS_AFTER = Question(
         "only the label with index k is included. Include all labels from index k on.": (
             f"{FROM_K} -> counted[:, :k] = counted[:, k + 1 :] = False"
         ),
+        f"the {LAST_COLUMN}": f"{FROM_K} -> counted[:, :k] = counted[:, -1:] = False",
         "the label <end> is left out. It is a label like a word.": (
             f"{COUNTED} -> counted = (labels != PAD_ID) & (labels != END_ID)"
         ),

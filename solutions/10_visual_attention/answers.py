@@ -347,6 +347,10 @@ WRONG = {
         "Expected the first and the last pixel as a tuple, got an int": (
             f"{questions.BOTH} -> return last"
         ),
+        "the sizes of the layers are too large, for example because they are rounded up": [
+            "padding - kernel) // stride + 1 -> padding - kernel + stride - 1) // stride + 1",
+            "padding - kernel) // stride + 1 -> padding - kernel) // stride + 2",
+        ],
     },
     "reached": {
         "gradients of opposite sign cancel": [
@@ -356,9 +360,7 @@ WRONG = {
         "Is it the gradient itself?": "return found.any(dim=0).any -> return gradients.abs().sum",
     },
     "pointing": {
-        "got a dict without the key 'other'": (
-            ', "other": mean(other)} -> }'
-        ),
+        "got a dict without the key 'other'": (', "other": mean(other)} -> }'),
         "Expected a dict with the keys inside, chance and other, got (": (
             'return {"inside": mean(own), "chance": mean(chance), "other": mean(other)} -> '
             "return mean(own), mean(chance), mean(other)"

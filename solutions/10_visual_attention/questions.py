@@ -516,9 +516,11 @@ PIXELS = Question(
         "layer has (n + 2 * padding - kernel) // stride + 1 outputs.": (
             "2 * padding - kernel -> 2 * padding - stride"
         ),
-        "The range is limited only at the image. Limit it at each layer: positions outside an "
-        "inner layer are padding and depend on no pixel, even if the strided layer uses none of "
-        "the last pixels of the image.": AT_THE_END,
+        "The range is limited only at the image, or the sizes of the layers are too large, for "
+        "example because they are rounded up. For n positions, a layer has (n + 2 * padding - "
+        "kernel) // stride + 1 outputs, and the range must be limited at each layer: positions "
+        "outside an inner layer are padding and depend on no pixel, even if the strided layer uses "
+        "none of the last pixels of the image.": AT_THE_END,
         "The layers are processed from the first to the last. Start with the last layer, from the "
         "location back to the pixels.": [(*AT_THE_END, FORWARDS), (UNLIMITED, FORWARDS)],
         "Window i starts at stride · i - padding, not at stride · (i - padding).": (

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from attentively.attention.masks import causal_mask, masked_softmax, padding_mask
 from attentively.attention.multi_head import MultiHeadAttention as OfThePackage
 from attentively.attention.scaled_dot_product import scaled_dot_product_attention
+from attentively.checks.edits import edited
 
 # Part 1
 
@@ -272,6 +273,7 @@ def folded_with_larger_values(weights):
 BIAS = '_projection.bias"][rows]'
 COLUMNS = "these tensors differ: output_projection.weight."
 BIASES = "tensors differ: query_projection.bias, key_projection.bias, value_projection.bias."
+OUTPUT = "self.output_projection = nn.Linear(d_model, d_model)"
 
 RIGHT = {
     "split_heads": [split_by_chunks, split_by_loops],
@@ -327,6 +329,15 @@ WRONG = {
         "no gradient reaches query_projection.weight": (
             "self.query_projection(query) -> "
             "F.linear(query, self.query_projection.weight.data, self.query_projection.bias)"
+        ),
+        "by d_head, which is √d_head twice": edited(
+            MultiHeadAttention, "attention(queries, -> attention(queries / queries.size(3) ** 0.5,"
+        ),
+        "query_projection.weight.requires_grad is False": (
+            f"{OUTPUT} -> {OUTPUT}\n        self.requires_grad_(False)"
+        ),
+        "output_projection.bias.requires_grad is False": (
+            f"{OUTPUT} -> {OUTPUT}\n        self.output_projection.bias.requires_grad = False"
         ),
         "no gradient reaches key": "projection(key) -> projection(key.detach())",
         "no gradient flows through them": (

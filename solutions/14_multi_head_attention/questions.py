@@ -223,7 +223,8 @@ ATTENTION = Question(
         "The scores are divided by √d_model. Queries and keys of a head have dimension d_head, so "
         "divide by √d_head.": "queries.size(3) -> query.size(2)",
         "The scores are not divided by √d_head.": f" / {ROOT} -> ",
-        "The scores are divided by d_head instead of √d_head.": f"{ROOT} -> queries.size(3)",
+        "The scores are divided by d_head, which is √d_head twice. Divide by √d_head once: "
+        "scaled_dot_product_attention already does so.": f"{ROOT} -> queries.size(3)",
         "The head outputs are merged without exchanging axes, so the entries of different words "
         "are mixed.": f"{MERGED} -> (weights @ values).reshape(query.shape)",
         "The projections are reshaped without exchanging axes, so a head receives the entries of "

@@ -75,7 +75,26 @@ def path_depth_first(graph):
     return _searched(graph, -1)
 
 
-def _searched(graph, next_place):
+def path_that_overwrites(graph):
+    """The distance that is found last is that of the longest path."""
+    return _searched(graph, 0, overwrite=True)
+
+
+def farthest_that_overwrites(graph):
+    """Search forwards from each input; every node that is found counts, not only the outputs."""
+    longest = 0
+    for start in (node for node in graph if node[0] == 0):
+        arrows, to_visit = {start: 0}, [start]
+        while to_visit:
+            node = to_visit.pop(0)
+            for each in (each for each in graph if node in graph[each]):
+                arrows[each] = arrows[node] + 1
+                to_visit.append(each)
+        longest = max(longest, *arrows.values())
+    return longest
+
+
+def _searched(graph, next_place, overwrite=False):
     """Search backwards from each output: breadth first from place 0, depth first from place -1."""
     top = max(level for level, _ in graph)
     longest = 0
@@ -84,7 +103,7 @@ def _searched(graph, next_place):
         while to_visit:
             node = to_visit.pop(next_place)
             for each in graph[node]:
-                if each not in arrows:
+                if overwrite or each not in arrows:
                     arrows[each] = arrows[node] + 1
                     to_visit.append(each)
         for position in range(output[1] + 1):
@@ -289,6 +308,8 @@ WRONG = {
     "path": {
         "not the expected value in the graph of a recurrent layer that also": path_depth_first,
         "not the expected value in the graph of two convolutions": path_of_every_level,
+        "the longest path of a pair. Use its shortest": path_that_overwrites,
+        "Are steps and path length swapped? Otherwise: a search must not": farthest_that_overwrites,
     },
     "fit": {
         "Expected a pair, `return exponent, factor`": (

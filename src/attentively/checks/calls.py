@@ -147,6 +147,12 @@ def expect_gradients(
 
     Rejects the output unless a finite, nonzero gradient reaches each source.
     """
+    for name, source in sources.items():
+        if not source.requires_grad:
+            raise CheckFailed(
+                f"  The values are right, but {name}.requires_grad is False, so it cannot be "
+                "trained. Does your code set it, for example with requires_grad_(False)?"
+            )
     if not output.requires_grad:
         raise CheckFailed(
             "  The values are right, but no gradient flows through them, so nothing could be "
