@@ -315,7 +315,7 @@ def write(model, src, max_len):
     return texts
 
 
-TEXTS = [[5, 6], [7], [5, 7, 6, 8], [], [8, 8, 5, 5, 8, 5]]
+TEXTS = [[5, 6], [7], [5, 7, 6, 12], [], [8, 8, 5, 5, 8, 5]]
 
 
 def write_cases(thorough: bool) -> Iterator[Case]:
@@ -390,6 +390,9 @@ WRITE = Question(
         ),
         "The argmax is taken over the sentences of the batch, dim=0. Take it over the vocabulary, "
         "the last axis of the logits: dim=-1.": "argmax(dim=-1) -> argmax(dim=0)[: len(src)]",
+        "The last token of the vocabulary is never chosen. Take the argmax over all logits.": (
+            "logits.argmax -> logits[:, :-1].argmax"
+        ),
         "The least probable token is chosen. The most probable one has the largest logit.": (
             "argmax -> argmin"
         ),
