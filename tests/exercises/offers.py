@@ -157,8 +157,10 @@ class _TooLongError(BaseException):
 def within_the_time(seconds: float = MOST_SECONDS) -> Iterator[None]:
     """End what uses more CPU time, so that the result does not depend on other programs.
 
-    The signal comes again each second: Python ignores what a garbage collection raises.
+    The signal comes again each second: Python ignores what a garbage collection raises. It can also
+    come while `torch.no_grad` is entered or left, which would then last: the mode is restored.
     """
+    with_gradients = torch.is_grad_enabled()
 
     def stop(*_):
         raise _TooLongError
@@ -170,6 +172,7 @@ def within_the_time(seconds: float = MOST_SECONDS) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+        torch.set_grad_enabled(with_gradients)
 
 
 def _copied(value):

@@ -2,6 +2,7 @@
 
 import offers as offering
 import pytest
+import torch
 from assignments import ASSIGNMENTS, each_of
 from offers import Call, Offer, leaks_of, may_answer, offers
 
@@ -63,6 +64,22 @@ def test_an_offer_that_does_not_end_for_one_part_is_offered_to_the_next(monkeypa
     offer = Offer("sum", ends_for_small_numbers)
     found = [may_answer(offer, Call((one, 3), {}, one + 3)) for one in (2, 4, 2)]
     assert found == [True, False, True]
+
+
+def test_an_offer_that_is_interrupted_leaves_gradients_on(monkeypatch):
+    """As if the signal came while `torch.no_grad` is entered."""
+    monkeypatch.setattr(offering, "FEW_SECONDS", 0.05)
+
+    def interrupted(one):
+        torch.set_grad_enabled(False)
+        while True:
+            pass
+
+    try:
+        assert not may_answer(Offer("sum", interrupted), Call((2,), {}, 3))
+        assert torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)
 
 
 def test_private_functions_of_the_checks_are_offered_and_nothing_twice():
