@@ -180,8 +180,7 @@ def test_the_plan_is_changed_as_it_is_said(corpus):
     assert (config.steps, config.schedule, config.label_smoothing) == (20, "one_cycle", 0.0)
 
 
-def test_the_published_settings_reach_the_training(capitals, tmp_path, monkeypatch):
-    """Lowercased text, dropout inside the sub-layers, parts of a batch, and bfloat16."""
+def test_case_inner_dropout_parts_and_precision_reach_the_training(capitals, tmp_path, monkeypatch):
     fitted = []
     fit = real_ladder.Trainer.fit
 
@@ -203,7 +202,7 @@ def test_the_published_settings_reach_the_training(capitals, tmp_path, monkeypat
         {
             getattr(module.dropout, "p", module.dropout)
             for module in each.model.modules()
-            if isinstance(module, (MultiHeadAttention, FeedForward))
+            if isinstance(module, MultiHeadAttention | FeedForward)
         }
         for each in (plain, trainer)
     ]

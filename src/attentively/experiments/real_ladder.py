@@ -78,11 +78,12 @@ class Plan:
     quick_dropout: bool = False
     """Whether dropout uses 16 random bits per element, which is faster on a CPU."""
     inner_dropout: bool = False
-    """Whether dropout also acts on attention weights and inside the feed-forward network."""
+    """Whether a Transformer's dropout also acts on attention weights and between the two layers of
+    the feed-forward networks."""
     lowercase: bool = False
-    """Whether all text is lowercased."""
+    """Whether all text is lowercased, the references too: then the cased BLEU is lowercased."""
     accumulate: int = 1
-    """Number of parts of a batch; their gradients are added. This saves memory."""
+    """Number of parts of a batch whose gradients are added before an update."""
     precision: Precision = "float32"
     """Number format of the matrix products in training, ``float32`` or ``bfloat16``."""
     validate_every: int = 250
@@ -198,14 +199,17 @@ def new_model(rung: str, vocabulary_size: int, dropout: float, seed: int) -> Enc
 
 
 def _attention_kernel(precision: str) -> AbstractContextManager[None]:
-    """Exclude PyTorch's fused attention where it is slow: in bfloat16 on a CPU, for sentences."""
+    """Return the context of a training: without PyTorch's fused attention where that is slow.
+
+    It is slow in bfloat16 on a CPU, for sequences as short as sentences.
+    """
     if precision == "bfloat16" and device.best().type == "cpu":
         return sdpa_kernel(SDPBackend.MATH)
     return nullcontext()
 
 
-def drop_inside(model: torch.nn.Module, dropout: float) -> None:
-    """Let `model` also drop attention weights and units between the feed-forward layers."""
+def _drop_inside(model: torch.nn.Module, dropout: float) -> None:
+    """Apply dropout also to attention weights and inside the feed-forward networks."""
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.dropout = dropout
@@ -238,7 +242,7 @@ def train(
         examples = encode_pairs(pairs, tokenizer, tokenizer)
     model = new_model(rung, len(tokenizer), plan.dropout, seed)
     if plan.inner_dropout:
-        drop_inside(model, plan.dropout)
+        _drop_inside(model, plan.dropout)
     if plan.quick_dropout:
         make_quick(model)
     config = plan.training(seed, quick)
@@ -431,7 +435,11 @@ def by_length(found: Evaluation, lengths: Sequence[int]) -> list[Row]:
 
 
 def costs(rung: str, data: str, changes: str | None, quick: bool) -> Row:
-    """Return the time of a training step, also that of *dot*, and its memory."""
+    """Return the time of a training step, also that of *dot*, and its memory.
+
+    Whatever the plan says, the step is in float32, on a batch in one part, with PyTorch's dropout
+    and none inside the sub-layers.
+    """
     plan = plan_for(data, changes)
     tokenizer = _tokenizer(data, plan.vocabulary_size, quick, plan.lowercase)
     examples = encode_pairs(_pairs(data, "train", quick, plan.lowercase), tokenizer, tokenizer)
