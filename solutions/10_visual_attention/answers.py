@@ -360,7 +360,7 @@ WRONG = {
         "Is it the gradient itself?": "return found.any(dim=0).any -> return gradients.abs().sum",
     },
     "pointing": {
-        "got a dict without the key 'other'": (', "other": mean(other)} -> }'),
+        "got a dict without the key 'other'": ', "other": mean(other)} -> }',
         "Expected a dict with the keys inside, chance and other, got (": (
             'return {"inside": mean(own), "chance": mean(chance), "other": mean(other)} -> '
             "return mean(own), mean(chance), mean(other)"

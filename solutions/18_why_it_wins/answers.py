@@ -309,7 +309,7 @@ WRONG = {
         "not the expected value in the graph of a recurrent layer that also": path_depth_first,
         "not the expected value in the graph of two convolutions": path_of_every_level,
         "the longest path of a pair. Use its shortest": path_that_overwrites,
-        "Are steps and path length swapped? Otherwise: a search must not": farthest_that_overwrites,
+        "path length are swapped, or the search overwrites": farthest_that_overwrites,
     },
     "fit": {
         "Expected a pair, `return exponent, factor`": (

@@ -388,7 +388,7 @@ STEPS = Question(
 )
 
 PAIRS = "if i <= j"
-OVERWRITES = "must not overwrite a distance that it found earlier with a longer one."
+LATER = "a distance that was found earlier with a longer one."
 LONGEST = "None if None in lengths else max(lengths)"
 CONNECTED = f"{LONGEST} -> max([each for each in lengths if each is not None])"
 PATH = Question(
@@ -397,7 +397,7 @@ PATH = Question(
     graph_cases,
     {
         "This value uses the longest path of a pair. Use its shortest; return the largest of all. "
-        f"A search {OVERWRITES}": "min(found) -> max(found)",
+        f"The search must not overwrite {LATER}": "min(found) -> max(found)",
         "This value is the smallest path length of all pairs. Return the largest.": (
             "max(lengths) -> min(lengths)"
         ),
@@ -428,8 +428,8 @@ PATH = Question(
             f"{LONGEST} -> top",
             f"{LONGEST} -> None if None in lengths else top",
         ],
-        "This value is the number of steps, which is the longest path in the graph. Are steps and "
-        f"path length swapped? Otherwise: a search {OVERWRITES}": [
+        "This value is the number of steps, which is the longest path in the graph. Either steps "
+        f"and path length are swapped, or the search overwrites {LATER}": [
             f"{LONGEST} -> steps(graph)",
             f"{LONGEST} -> None if None in lengths else steps(graph)",
         ],

@@ -150,8 +150,8 @@ def expect_gradients(
     for name, source in sources.items():
         if not source.requires_grad:
             raise CheckFailed(
-                f"  The values are right, but {name}.requires_grad is False, so it cannot be "
-                "trained. Does your code set it, for example with requires_grad_(False)?"
+                f"  The values are right, but {name}.requires_grad is False, so {name} receives no "
+                "gradient. Does your code switch it off, for example with requires_grad_(False)?"
             )
     if not output.requires_grad:
         raise CheckFailed(
