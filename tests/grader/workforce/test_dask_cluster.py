@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import textwrap
 import time
 
@@ -204,6 +205,18 @@ def test_files_beside_a_notebook_travel_along(tmp_path):
     assert not place.exists()
     with unpacked(packed(Job("key", {"cells": []}))) as job:
         assert list(job.files.iterdir()) == []
+
+
+def test_files_travel_to_a_python_without_filters_of_archives(tmp_path, monkeypatch):
+    """Python 3.11.3 and earlier have neither `tarfile.data_filter` nor the argument `filter`."""
+    from attentively_grader.workforce.dask_cluster import packed, unpacked
+
+    extract = tarfile.TarFile.extractall
+    monkeypatch.setattr(tarfile.TarFile, "extractall", lambda tar, path: extract(tar, path))
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    (tmp_path / "words.txt").write_text("one two")
+    with unpacked(packed(Job("key", {"cells": []}, files=tmp_path))) as job:
+        assert (job.files / "words.txt").read_text() == "one two"
 
 
 def test_without_a_scheduler_it_says_how_to_start_one(tmp_path):
