@@ -156,6 +156,7 @@ def test_what_does_not_go_together_is_refused(corpus):
         ("precision=float8", "precision='float8' is unknown"),
         ("accumulate=0", "accumulate=0 must be at least 1"),
         ("steps=0", "steps=0 must be at least 1"),
+        ("steps=20,dropout=0,steps=30", "steps is changed twice"),
     ],
 )
 def test_a_change_that_the_plan_does_not_know_is_refused(corpus, changes, message):
@@ -294,6 +295,23 @@ def test_a_corpus_with_a_name_keeps_it_in_the_name_of_its_results(tmp_path, monk
     assert asked == [
         (f"book/results/ladder-{data}.json", f"runs/ladder-{data}")
         for data in ("multi30k-de-en", "tatoeba-en-fr")
+    ]
+
+
+def test_options_that_are_given_twice_add_up(monkeypatch):
+    asked = []
+
+    def noted(*chosen):
+        asked.append(chosen)
+        raise ValueError("noted")
+
+    monkeypatch.setattr(experiments, "find", noted)
+    command = "experiment ladder --data toy --rungs dot,concat --rungs transformer "
+    for given in (command + "--change steps=20 --change dropout=0", "experiment ladder"):
+        cli.app(given.split(), standalone_mode=False)
+    assert asked == [
+        ("ladder", "toy", ["dot", "concat", "transformer"], False, "steps=20,dropout=0"),
+        ("ladder", None, None, False, None),
     ]
 
 

@@ -41,17 +41,17 @@ def experiment(
         ),
     ] = None,
     rungs: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="For ladder with --data: models to compare, separated by commas; by default "
-            f"{','.join(RUNGS)}."
+            help="For ladder with --data: models to compare, separated by commas or each with its "
+            f"own --rungs; by default {','.join(RUNGS)}."
         ),
     ] = None,
     change: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="For ladder with --data: hyperparameters to change for all models, such as "
-            "steps=24000,dropout=0.1."
+            "steps=24000,dropout=0.1; can be repeated."
         ),
     ] = None,
     shipped: Annotated[
@@ -63,7 +63,8 @@ def experiment(
     ] = False,
 ) -> None:
     """Run an experiment and write its results; an interrupted experiment resumes."""
-    chosen = experiments.find(name, data, rungs and rungs.split(","), shipped, change)
+    models, changes = (",".join(given or ()) or None for given in (rungs, change))
+    chosen = experiments.find(name, data, models and models.split(","), shipped, changes)
     label = name
     if data is not None:  # the whole path: files in two folders may have the same name
         label += "-" + re.sub(r"[^\w-]+", "-", data).strip("-")

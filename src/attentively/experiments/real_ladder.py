@@ -144,6 +144,8 @@ def _read_changes(changes: str, plan: Plan) -> dict[str, Any]:
         name, _, value = change.partition("=")
         if name not in now:
             raise ValueError(f"{name!r} cannot be changed: choose one of {', '.join(now)}")
+        if name in read:
+            raise ValueError(f"{name} is changed twice: {changes}")
         try:
             read[name] = _READERS[type(now[name])](value)
         except (KeyError, ValueError):
