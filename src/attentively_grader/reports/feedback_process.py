@@ -1,8 +1,9 @@
 """Render feedback pages in a separate process, in parallel with grading.
 
 A student can write text that takes extremely long to render. Therefore the process has a time
-limit per page and a memory limit. If it exceeds one of them, it is killed: that page is missing,
-but the grades are not affected.
+limit per page and a memory limit. A page that exceeds the time limit is missing; a page on which
+the process ends is rendered a second time by a new process, and is missing if that one ends too.
+The grades are not affected.
 """
 
 import contextlib
@@ -35,6 +36,8 @@ class Pages:
         self._line: Connection | None = None
         self._seconds = FIRST_SECONDS
         self._started = False
+        self._repeated = False
+        """Whether a process has already ended on the first waiting page."""
 
     def __enter__(self) -> Self:
         self._begin()
@@ -65,10 +68,10 @@ class Pages:
             try:
                 complaint = self._line.recv()
             except (EOFError, OSError):
-                self._miss("rendering the page ended the process (too little memory?)")
+                self._process_ended()
                 return
             submission = self.waiting.popleft()
-            self._started, self._seconds = False, SECONDS
+            self._started, self._repeated, self._seconds = False, False, SECONDS
             if complaint:
                 self.missed[submission] = complaint
         if self.waiting and not self._started:
@@ -99,9 +102,16 @@ class Pages:
         self._seconds = FIRST_SECONDS
         theirs.close()
 
+    def _process_ended(self) -> None:
+        if self._repeated:
+            self._miss("rendering the page ended the process twice (too little memory?)")
+        else:
+            self._repeated, self._started = True, False
+            self._end()
+
     def _miss(self, why: str) -> None:
         self.missed[self.waiting.popleft()] = why
-        self._started = False
+        self._started = self._repeated = False
         self._end()
 
     def _end(self) -> None:
