@@ -1,4 +1,4 @@
-"""The process that renders feedback pages: what ends it or takes too long costs one page at most."""
+"""The process that renders feedback pages: what ends it, or takes too long, costs one page."""
 
 import os
 import threading
