@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -213,9 +214,9 @@ def test_a_shell_completes_commands_and_options():
 
 
 def test_the_script_for_a_shell_is_printed():
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, "--show-completion", "bash"], capture_output=True, text=True
-    )
+    # The shell is recognised as a parent process, so bash must not replace itself: `exit` is last.
+    ask = f'{shlex.quote(sys.executable)} -c "$0" --show-completion; exit'
+    done = subprocess.run(["bash", "-c", ask, RUN], capture_output=True, text=True)
     assert "complete -o default -F _attentively_completion attentively" in done.stdout
 
 

@@ -143,7 +143,10 @@ def learn_width_by_trying(keys, values, width):
 
 
 def learn_width_by_newton(keys, values, width):
-    log_width = torch.nn.Parameter(torch.tensor(float(width)).log())
+    """Starts at the best of a few widths: from a large width, one step can go past the minimum."""
+    few = torch.linspace(-4, 2, 13)
+    losses = [leave_one_out_by_loops(keys, values, each) for each in few]
+    log_width = torch.nn.Parameter(few[torch.stack(losses).argmin()].clone())
     optimizer = torch.optim.LBFGS([log_width], max_iter=50, line_search_fn="strong_wolfe")
 
     def closure():
