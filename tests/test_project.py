@@ -91,6 +91,7 @@ def test_ruff_format():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_mypy():
     done = run("mypy")
