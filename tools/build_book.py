@@ -7,7 +7,7 @@ fingerprints (hashes) are stored in _build:
 - If the inputs of a page's outputs have changed, this page is executed again.
 - If only what a page shows has changed, it is read again with its stored outputs.
 - If a file that affects the look of all pages has changed, all pages are read again.
-- After any change, all HTML files are written again.
+- After any change, all HTML files are written again. Without one, a book that is built stays.
 
 The inputs of a page are determined from its text, without running it. If that is not possible, all
 files in src count as inputs.
@@ -33,6 +33,8 @@ from jupyter_cache import get_cache  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[1]
 STAMP = ".fingerprints.json"
+BUILT = ".built"
+"""Marks that the last build succeeded."""
 LARGE = 100_000
 """Bytes from which a file is read again only if its size or its time has changed."""
 EVERY_PAGE = ["constraints.txt", "tools/build_book.py", "tools/execute_pages.py"]
@@ -410,8 +412,12 @@ def build_book(root: Path) -> int:
     """Execute stale pages, run Jupyter Book with warnings as errors; return the exit status."""
     started = time.monotonic()
     build = root / "_build"
+    index, built = build / "html" / "index.html", build / BUILT
     if reason := drop_stale(root, build):
         print(f"Note: {reason}.", flush=True)
+    elif built.exists() and index.exists():
+        return _book_is_there(root, index, "Nothing has changed since the last build.")
+    built.unlink(missing_ok=True)
     environment = os.environ | {
         "IPYTHONDIR": str(own_kernel_settings(build)),
         "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not the user's own
@@ -438,8 +444,12 @@ def build_book(root: Path) -> int:
         shutil.rmtree(build / ".doctrees", ignore_errors=True)
         print(f"\nThe book was not built. See the warnings above ({seconds:.0f} s).")
         return 1
-    index = build / "html" / "index.html"
-    print(f"\nThe book is built ({seconds:.0f} s). Open {index.relative_to(root)}")
+    built.touch()
+    return _book_is_there(root, index, f"The book is built ({seconds:.0f} s).")
+
+
+def _book_is_there(root: Path, index: Path, said: str) -> int:
+    print(f"\n{said} Open {index.relative_to(root)}")
     print(f"or paste this into a browser: {index.as_uri()}")
     return 0
 

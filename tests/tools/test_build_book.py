@@ -122,6 +122,17 @@ def test_a_change_in_src_is_seen_and_a_failure_stays_one(project, capfd):
     assert "Open _build/html/index.html" in said
     assert sorted(executed) == ["other", "page"]
 
+    # Without a change the files stay as they are; a page that is missing is written again.
+    written = (project / "_build" / "html" / "index.html").stat().st_mtime_ns
+    status, _, said, executed = build()
+    assert status == 0
+    assert said.startswith("\nNothing has changed since the last build. Open _build/html/index")
+    assert (project / "_build" / "html" / "index.html").stat().st_mtime_ns == written
+    (project / "_build" / "html" / "index.html").unlink()
+    status, _, said, executed = build()
+    assert (status, executed) == (0, [])
+    assert "The book is built" in said
+
     # A module that no page imports, and a docstring of one that a page does: nothing is executed.
     write(project, "src/aside.py", 'def unused():\n    """Return nothing at all."""\n')
     write_value(project, "17", docstring="Hold a prime number.")
