@@ -228,7 +228,8 @@ def language_model(
         expect_gradients(answer, {"the weights of the model": given["model"].table})
     _topic.examine("write", write, thorough)
     for each in _topic.recording("write", thorough).cases:
-        _expect_choices(write, each.case)
+        if each.case.inputs["steps"]:
+            _expect_choices(write, each.case)
 
 
 class _Trained(nn.Module):
@@ -343,6 +344,8 @@ def _expect_a_beginning(candidate: object, asked: Inputs) -> None:
     linear = asked["linear"]
     fresh = cast(nn.Module, call(candidate, asked))
     named = dict(fresh.named_parameters())
+    down = named["down"].detach()
+    again = cast(Any, call(candidate, asked)).down
     said = ""
     if any(named[f"linear.{name}"].requires_grad for name in ("weight", "bias")):
         said = (
@@ -361,8 +364,13 @@ def _expect_a_beginning(candidate: object, asked: Inputs) -> None:
             "`down` and `up` are both zero at first. Then neither receives a gradient. `down` must "
             "be random."
         )
-    elif not torch.equal(named["linear.weight"], linear.weight):
-        said = "self.linear has other weights than the given layer. Store that layer itself."
+    elif named["linear.weight"] is not linear.weight:
+        said = "self.linear is not the given layer. Store that layer itself, without a copy."
+    elif torch.equal(down, again) or torch.linalg.matrix_rank(down) < min(down.shape):
+        said = (
+            "`down` is not random: it is the same in each layer, or some of its rows depend on "
+            "others. Then the update has fewer than `rank` independent directions."
+        )
     if said:
         raise CheckFailed(f"  LowRankLinear: {said}\n{describe(asked)}")
 
