@@ -26,7 +26,7 @@ from attentively.checks import (
 from attentively.checks.compare import copied, kind_of
 from attentively.checks.heads_for_other_tasks.planted_batches import FAULTS, MASK_ID, batches
 from attentively.checks.heads_for_other_tasks.small_models import Ranked
-from attentively.checks.question import Case, Recorded, Results
+from attentively.checks.question import Case, Recorded, Results, learning
 from attentively.checks.recordings import Topic
 from attentively.checks.student_modules import built, expect_learned
 from attentively.data import toy
@@ -368,8 +368,8 @@ def _expect_a_beginning(candidate: object, asked: Inputs) -> None:
         said = "self.linear is not the given layer. Store that layer itself, without a copy."
     elif torch.equal(down, again) or torch.linalg.matrix_rank(down) < min(down.shape):
         said = (
-            "`down` is not random: it is the same in each layer, or some of its rows depend on "
-            "others. Then the update has fewer than `rank` independent directions."
+            "`down` is not random: it is the same in every new layer, or some of its rows depend "
+            "on others."
         )
     if said:
         raise CheckFailed(f"  LowRankLinear: {said}\n{describe(asked)}")
@@ -393,7 +393,8 @@ def lora(candidate: object, merged_weight: object, plan: object, thorough: bool 
     for each in cases:
         made = built(candidate, _fresh(each.case.made), dict(each.case.weights))
         trained = {name: each for name, each in made.named_parameters() if each.requires_grad}
-        expect_gradients_through(made, each.case.inputs, trained, slopes=False)
+        given = learning(each.case.inputs, "x")
+        expect_gradients_through(made, given, given | trained)
     _topic.examine("merged_weight", merged_weight, thorough)
 
     def pair(results: Results, inputs: Inputs) -> None:
