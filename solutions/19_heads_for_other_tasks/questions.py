@@ -760,16 +760,13 @@ def audit(rounds, mask_id):
 
 def small_rounds() -> Iterator[list[tuple[Tensor, ...]]]:
     """Return rounds of one text, in which the mask has the id 10."""
-    text = [7, 15, 9, 8, 6, END_ID, PAD_ID, PAD_ID]
-    words = [*text[:5], 0, 0, 0]
+    text = [7, 15, 9, 8, 6, END_ID, PAD_ID, PAD_ID, PAD_ID]
+    words = [10] * 5 + text[5:], text[:5] + [0] * 4
+    first, second = ([10, *text[1:]], [7] + [0] * 8), ([7, 10, *text[2:]], [0, 15] + [0] * 7)
     for rounds in (
-        [([10] * 5 + text[5:], words), ([10] * 5 + text[5:], words), (text, [0, 15, *[0] * 6])],
-        [(text, [0] * 6 + [9, 8]), ([7, 10, *text[2:]], [0, 15, *[0] * 6])],
-        [
-            ([10, *text[1:]], [7, *[0] * 7]),
-            ([10, 10, *text[2:7], 10], [7, 15, *[0] * 6]),
-            ([10, *text[1:]], [7, *[0] * 7]),
-        ],
+        [words, words, (text, [0, 15] + [0] * 7)],  # the only target of the last is unchanged
+        [first, (text, [0] * 6 + [9, 8, 7]), second],  # padding has targets
+        [first, ([10, 10, *text[2:8], 10], [7, 15] + [0] * 7), first],  # padding is masked
     ):
         yield [tuple(torch.tensor([row]) for row in (text, *each)) for each in rounds]
 
@@ -1065,10 +1062,11 @@ COMPARE = Question(
             (*BY_MEAN, f"{UNFAIR} -> if False"),
             (*BY_MEAN, "< 5 -> < 1"),
         ],
-        "The majority of the pairs decides. All of them must have the same sign.": (
-            f"{ALL_UP} -> {UP} > {DOWN}",
-            f"{ALL_DOWN} -> {UP} < {DOWN}",
-        ),
+        "A single pair or the majority of the pairs decides. All of them must have the same "
+        "sign.": [
+            (f"{ALL_UP} -> {UP} > {DOWN}", f"{ALL_DOWN} -> {UP} < {DOWN}"),
+            (f"{ALL_UP} -> {UP} > 0", f"{ALL_DOWN} -> {DOWN} > 0"),
+        ],
         "A small number of pairs is read like a large one. With fewer than five pairs, the "
         "reading is 'open'.": [f"< 5 -> < {number}" for number in (1, 3, 4)],
         "A pair without a difference is read as one with the sign of the others. With such a pair, "
