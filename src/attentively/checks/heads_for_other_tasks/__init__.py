@@ -344,8 +344,8 @@ def _expect_a_beginning(candidate: object, asked: Inputs) -> None:
     linear = asked["linear"]
     fresh = cast(nn.Module, call(candidate, asked))
     named = dict(fresh.named_parameters())
-    down = named["down"].detach()
-    again = cast(Any, call(candidate, asked)).down
+    down = named["down"].detach().double().nan_to_num()  # nn.Parameter(torch.empty(...)) has any
+    again = cast(Any, call(candidate, asked)).down.double()
     said = ""
     if any(named[f"linear.{name}"].requires_grad for name in ("weight", "bias")):
         said = (
