@@ -49,9 +49,9 @@ def hide_token_by_token(ids, chosen, fate, others, mask_id):
     read, wanted = ids.clone(), torch.full_like(ids, PAD_ID)
     for row, place in chosen.nonzero().tolist():
         wanted[row, place] = ids[row, place]
-        if fate[row, place] < 0.8:
+        if fate[row, place].item() < 0.8:
             read[row, place] = mask_id
-        elif fate[row, place] < 0.9:
+        elif fate[row, place].item() < 0.9:
             read[row, place] = others[row, place]
     return [read, wanted]
 
@@ -323,7 +323,10 @@ OWN_OUTPUT = (
     "        rows, columns = encoder.input.embedding.table.weight.shape\n"
     "        self.output = nn.Linear(columns, rows, bias=False)"
 )
+CROSS_ENTROPY = 'F.cross_entropy(scores.mT, targets, reduction="none")'
+OF_TARGETS = ".gather(2, targets.unsqueeze(2)).squeeze(2)"
 DETACHED_TABLE = "table.weight -> table.weight.detach()"
+ADDED = 'runs.setdefault((row["labels"], row["begins"], row["seed"]), []).append(row)'
 DOWN, UP = "torch.randn(rank, d_in) -> ", "torch.zeros(d_out, rank) -> "
 NO_TARGET = "(~predicted & (inputs != ids)) -> "
 
@@ -331,10 +334,18 @@ ALLOWED = {"choose": ["floats"]}
 
 WRONG = {
     "choose": {
-        "not the expected value of the result": "ranks < number.unsqueeze(1) -> ranks < 0",
+        "not the expected value of the result": [
+            "ranks < number.unsqueeze(1) -> ranks < 0",
+            "(~words, 2.0) -> (~words, 0.5)",
+            ".clamp(min=1) -> .minimum(words.sum(dim=1) - 1).clamp(min=1)",
+        ],
+        "No word of a short text is chosen": (
+            ".clamp(min=1) -> \n    number = number + (number.sum() == 0)"
+        ),
         "Your code changes its input ids": "words = -> ids[ids == END_ID] = PAD_ID\n    words =",
     },
     "hide": {
+        "not the expected value of inputs": "(masked, mask_id) -> (masked, int(ids.max()) + 1)",
         "Expected a pair": "return inputs, targets -> return inputs",
         "Your code changes its input ids": "ids.masked_fill(masked -> ids.masked_fill_(masked",
     },
@@ -374,48 +385,89 @@ WRONG = {
         ],
     },
     "next_word_loss": {
-        "The values of the loss of next_word_loss": "return losses -> return 2 * losses",
+        "The values of the loss of next_word_loss": [
+            "return losses -> return 2 * losses",
+            "targets != PAD_ID -> targets > 1",
+            f"{CROSS_ENTROPY} -> -(scores.softmax(dim=-1) + 1e-8).log(){OF_TARGETS}",
+        ],
+        "There is infinity in the loss": (
+            f"{CROSS_ENTROPY} -> -scores.softmax(dim=-1).log(){OF_TARGETS}"
+        ),
     },
     "write": {
         "times for": "ids.append(choose(scores)) -> ids.append([choose(scores) for _ in '12'][1])",
-        "`choose` gets scores of shape": "[0, -1] -> [0, -1:]",
+        "`choose` gets scores of shape": ["[0, -1] -> [0, -1:]", "[0, -1] -> [0]"],
+        "expected ids of shape (batch, length)": "([ids]))[0, -1] -> (ids))[-1]",
+        "not the expected value of the ids": "range(steps) -> range(max(steps, 1))",
+        "uses the scores after the prompt": "[0, -1] -> [0, len(prompt) - 1]",
         "does not get the unchanged scores": "[0, -1] -> [0, -1].softmax(dim=-1)",
         "The token with the highest score is generated": (
             "ids.append(choose(scores)) -> choose(scores)\n        ids.append(int(scores.argmax()))"
         ),
         "Your code changes its input prompt": "list(prompt) -> prompt",
     },
-    "head": {"Expected a pair": "return shape, added -> return added"},
+    "head": {
+        "Expected a pair": "return shape, added -> return added",
+        "not the expected value of shape": (
+            "shape = (batch, size) -> shape = (batch, 1 if kinds == 2 else size)"
+        ),
+    },
     "best_span": {
-        "not the expected value": "return i, j -> return first[i] + last[j], i",
+        "not the expected value": [
+            "return i, j -> return first[i] + last[j], i",
+            "max(spans -> max([s for s in spans if first[s[0]] + last[s[1]] > -100] or [(0, 0)]",
+            "i <= j < i + longest -> i <= j and allowed[i : j + 1].sum() <= longest",
+            "max(spans -> max([(i, j) for i, j in spans if (first > first[i]).sum() < 5 "
+            "and (last > last[j]).sum() < 5] or [(0, 0)]",
+            "range(len(first)) -> range(len(first) - 1)",
+        ],
         "Expected a pair": "return i, j -> return first[i] + last[j], i, j",
     },
     "audit": {
         "'unchanged' is missing. Its sign": [
             "unchanged > 0.2 * total -> unchanged < 0",
             "unchanged > 0.2 * total -> unchanged > 0.3 * total",
+            "unchanged > 0.2 * total -> unchanged > 0.5 * total",
+            "(inputs == ids)).sum() -> (inputs == ids) & (targets == ids)).sum()",
         ],
         "'corrupted input' is missing. Its": [
             f"{NO_TARGET}(~predicted & (inputs == mask_id))",
             f"{NO_TARGET}(~predicted & (inputs != ids) & (ids > END_ID))",
+            f"{NO_TARGET}(~predicted & (inputs != ids) & (ids != PAD_ID))",
+        ],
+        "'always masked' is missing. Its": "predicted & (inputs == mask_id) -> inputs == mask_id",
+        "'special token' is missing. Its": [
+            "ids <= END_ID -> targets <= END_ID",
+            "ids <= END_ID -> (ids <= END_ID) & (ids != PAD_ID)",
+            "ids <= END_ID -> (ids <= END_ID) & (inputs == mask_id)",
+            "predicted = -> found.clear()\n        predicted =",
+        ],
+        "'wrong target' is missing. Its": [
+            "targets != ids -> (targets != ids) & (ids > END_ID)",
+            "targets != ids -> (targets != ids) & (inputs == mask_id)",
         ],
         "is not the name of a fault": '"same positions" -> "the same positions"',
-        "'unchanged' is reported, but": (
+        "'unchanged' is reported, but": [
             "if (predicted & (ids <= END_ID)).any(): -> "
             "if (predicted & (inputs == ids)).sum() > 0.2 * predicted.sum():\n"
             '            found.add("unchanged")\n'
-            "        if (predicted & (ids <= END_ID)).any():"
-        ),
+            "        if (predicted & (ids <= END_ID)).any():",
+            "unchanged > 0.2 * total -> sum((i == d)[t != PAD_ID].float().mean() "
+            "for d, i, t in rounds) > 0.2 * len(rounds)",
+        ],
         "'always masked' is reported, but": [
             "if (predicted & (ids <= END_ID)).any(): -> "
             "if (inputs == mask_id)[predicted].all():\n"
             '            found.add("always masked")\n'
             "        if (predicted & (ids <= END_ID)).any():",
             "masked == total -> unchanged == 0",
+            "masked == total -> masked > 0.9 * total",
         ],
         "'same positions' is reported, but": [
             "torch.equal(positions[0], each) -> positions[0].sum() == each.sum()",
             "torch.equal(positions[0], each) -> torch.equal(positions[0][0], each[0])",
+            "torch.equal(positions[0], each) -> torch.equal(positions[0].any(0), each.any(0))",
+            "torch.equal(positions[0], each) -> (positions[0] <= each).all()",
         ],
         "Expected a list of names of faults, got a str": 'return found -> return "unchanged"',
         "Your code raises": "in rounds: -> in rounds[0]:",
@@ -426,7 +478,25 @@ WRONG = {
             'frozenset((row["rate"], row["epoch"]) -> tuple((row["rate"], row["epoch"])',
             'else:\n            reading = "open" -> else:\n            reading = "unclear"',
             "    answer = {}\n ->     answer = {}\n    rows = rows[:1]\n",
+            'lambda row: row["validation"] -> lambda row: (row["validation"], -row["epoch"])',
+            'lambda row: row["validation"] -> lambda row: (row["validation"], -row["rate"])',
+            f"{ADDED} -> key = tuple(row[name] for name in ('labels', 'begins', 'seed'))\n"
+            "        runs[key] = [*([*runs][-1:] == [key]) * runs.pop(key, []), row]",
+            'max(run, key=lambda row: row["validation"])["test"] -> run[0]["test"]',
+            "sum(differences) / len(differences) -> sum(differences)",
+            "sum(differences) / len(differences) -> sorted(differences)[len(differences) // 2]",
+            "len(differences) < 5 -> len(differences) != 5",
+            "len(differences) < 5 -> len(differences) < 5 and max(differences) >= 0",
+            "min(differences) > 0 -> sum(each > 0 for each in differences) >= 5",
+            "min(differences) > 0 -> min(differences) > 0.01",
         ],
+        "A small number of pairs is read like a large one": (
+            "len(differences) < 5 -> len({seed for _, seed in its}) < 5"
+        ),
+        "The rates and the epochs are compared separately": (
+            'frozenset((row["rate"], row["epoch"]) for row in run) -> '
+            'tuple(tuple(sorted(row[name] for row in run)) for name in ("rate", "epoch"))'
+        ),
         "The row with the best *test* accuracy is chosen": (
             'max(run, key=lambda row: row["validation"])["test"] -> max(row["test"] for row in run)'
         ),
@@ -444,16 +514,32 @@ WRONG = {
             f"{DOWN}torch.zeros(rank, d_in)",
             f"{UP}torch.randn(d_out, rank)",
         ),
-        "has other weights than the given layer": (
-            "= linear.requires -> = nn.Linear(d_in, d_out).requires"
-        ),
+        "self.linear is not the given layer": [
+            "= linear.requires -> = nn.Linear(d_in, d_out).requires",
+            "self.linear = linear. -> import copy\n        self.linear = copy.deepcopy(linear).",
+        ],
         "The original layer is not frozen": "linear.requires_grad_(False) -> linear",
         "`down` or `up` is frozen": "/ d_in**0.5) -> / d_in**0.5, requires_grad=False)",
         "`up` must be zero at first": f"{UP}torch.ones(d_out, rank)",
+        "`down` is not random": [
+            f"{DOWN}torch.ones(rank, d_in)",
+            f"{DOWN}torch.eye(rank, d_in)",
+            f"{DOWN}torch.randn(1, d_in).repeat(rank, 1)",
+        ],
         "`down` and `up` are both zero": f"{DOWN}torch.zeros(rank, d_in)",
-        "no gradient flows through them": "self.up.T) -> self.up.T).detach()",
+        "no gradient reaches down": "self.up.T) -> self.up.T).detach()",
+        "the gradient of x is not": "return self.linear(x) -> return self.linear(x).detach()",
     },
-    "plan": {"Expected a pair": "return rank, rank * per_rank -> return rank"},
+    "merged_weight": {
+        "The values of the result": "len(down) -> torch.linalg.matrix_rank(down)",
+    },
+    "plan": {
+        "Expected a pair": "return rank, rank * per_rank -> return rank",
+        "not the expected value of rank, parameters": [
+            "per_rank), limit) -> per_rank), limit, 256)",
+            "sum(d_out + d_in for -> max(d_out + d_in for",
+        ],
+    },
 }
 
 HANDED_IN = {}

@@ -27,8 +27,8 @@ from attentively.checks.question import Case, Question, cases_of
 from attentively.checks.student_modules import shaken, state_of
 from attentively.data.batches import pad
 from attentively.models import plain_transformer
-from attentively.models.encoder_heads import Classifier as PackagesClassifier
 from attentively.models.configs import ClassifierConfig
+from attentively.models.encoder_heads import Classifier as PackagesClassifier
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 SOFTMAX = "A softmax is applied. Return the scores; the loss applies the softmax."
@@ -66,12 +66,12 @@ PAPER = torch.tensor([[7, 5, 9, 6, END_ID, PAD_ID]])
 def choose_cases(thorough: bool) -> Iterator[Case]:
     names = ("ids", "lottery", "share")
     lots = torch.tensor([[0.5, 0.2, 0.9, 0.4, 0.1, 0.3]])
-    yield Case(named(names, PAPER, lots, 0.5))
+    yield from (Case(named(names, PAPER, lots, share)) for share in (0.5, 1.0))
     ids = torch.tensor([[START_ID, 1, 8, 9, 7, END_ID], [8, 1, 6, 9, 7, END_ID]])
     lots = torch.tensor([[0.2, 0.3, 0.9, 0.4, 0.6, 0.1], [0.5, 0.2, 0.9, 0.4, 0.3, 0.1]])
     yield Case(named(names, ids, lots, 0.25))
     texts = torch.tensor([[9, 8, 7, END_ID], [4, END_ID, 0, 0]])
-    yield Case(named(names, texts, torch.rand(2, 4), 0.15))
+    yield Case(named(names, texts, torch.rand(2, 4), 0.3))
     for rows, width, vocab_size, share in [
         (5, 23, 31, 0.17), *[(7, 41, 97, 0.17), (3, 13, 11, 0.83)] * thorough
     ]:  # fmt: skip
@@ -163,8 +163,9 @@ def hide_cases(thorough: bool) -> Iterator[Case]:
         others = torch.randint(END_ID + 1, vocab_size, ids.shape)
         chosen = choose(ids, torch.rand(ids.shape), 0.61)
         asked.append((ids, chosen, torch.rand(ids.shape), others, vocab_size))
-    at_the_limit = torch.tensor([[0.8, 0.7, 0.8, 0.2, 0.1]])
-    asked.append((PAPER[:, :5], asked[0][1], at_the_limit, asked[0][3], 10))
+    # In 64 bits, so that .item() returns exactly 0.8 and 0.9
+    at_the_limits = torch.tensor([[0.8, 0.9, 0.8, 0.2, 0.1]], dtype=torch.float64)
+    asked.append((PAPER[:, :5], asked[0][1], at_the_limits, asked[0][3], 12))
     yield from cases_of(names, asked)
 
 
@@ -210,6 +211,8 @@ HIDE = Question(
             "fate < 0.8 -> fate <= 0.8",
             "fate >= 0.8 -> fate > 0.8",
         ),
+        "hide, inputs: A fate of exactly 0.9 is taken to be below 0.9. From 0.9 on the token stays "
+        "unchanged.": "fate < 0.9 -> fate <= 0.9",
         "hide, inputs: Nothing is masked, so the model can copy the targets from its inputs.": (
             "return inputs -> return ids"
         ),
@@ -275,7 +278,7 @@ def classifier_cases(thorough: bool) -> Iterator[Case]:
         "bias": torch.tensor([0, 0, 0.5]),
     }
     yield classifier_case(
-        Fresh(Words, {"vectors": table}), output, torch.tensor([[5, 6, 4, PAD_ID]])
+        Fresh(Words, {"vectors": table}), output, torch.tensor([[5, 6, 4, PAD_ID, PAD_ID]])
     )
     sizes = [(4, 3, 1), (6, 2, 2), *[(10, 5, 1), (2, 7, 1)] * thorough]
     for d_model, num_labels, num_layers in sizes:
@@ -358,7 +361,7 @@ class LanguageModel(nn.Module):
 def language_model_cases(thorough: bool) -> Iterator[Case]:
     sizes = [
         (7, 4, 1, (1, 3)), (11, 6, 2, (2, 5)),
-        *[(5, 2, 2, (1, 1)), (13, 8, 1, (3, 7))] * thorough,
+        *[(5, 2, 2, (1, 1)), (13, 8, 1, (2, 131))] * thorough,
     ]  # fmt: skip
     for vocab_size, d_model, num_layers, shape in sizes:
         ids = torch.randint(END_ID + 1, vocab_size, shape)
@@ -412,11 +415,12 @@ def next_word_loss(model, texts):
     return losses[real].mean()
 
 
-def table_model(vocab_size: int, sums: bool = False) -> Fresh:
+def table_model(vocab_size: int, sums: bool = False, scale: float = 1.0) -> Fresh:
     """Return a language model whose scores depend on the last token only, or on all so far."""
     of = "all words so far" if sums else "the last word only"
     said = f"a model of {vocab_size} words whose scores depend on {of}"
-    return Fresh(TableModel, {"table": torch.randn(vocab_size, vocab_size), "sums": sums}, said)
+    table = torch.randn(vocab_size, vocab_size) * scale
+    return Fresh(TableModel, {"table": table, "sums": sums}, said)
 
 
 def whole_texts(rows: int, width: int, vocab_size: int) -> Tensor:
@@ -427,10 +431,10 @@ def whole_texts(rows: int, width: int, vocab_size: int) -> Tensor:
 
 
 def loss_cases(thorough: bool) -> Iterator[Case]:
-    texts = [torch.tensor([[START_ID, 4, 5, END_ID], [START_ID, 5, END_ID, PAD_ID]])]
+    texts = [torch.tensor([[START_ID, 4, 5, END_ID], [START_ID, 1, END_ID, PAD_ID]])]
     texts += [whole_texts(5, 11, 7), *[whole_texts(3, 17, 13)] * thorough]
-    for each in texts:
-        yield Case({"model": table_model(13), "texts": each})
+    for number, each in enumerate(texts):  # in the second, exp(score) overflows
+        yield Case({"model": table_model(13, scale=300.0 if number == 1 else 1.0), "texts": each})
 
 
 READ = "model(texts[:, :-1])"
@@ -498,18 +502,18 @@ def write(model, prompt, steps, choose):
 
 def write_cases(thorough: bool) -> Iterator[Case]:
     names = ("model", "prompt", "steps", "choose")
-    following = {4: 5, 5: START_ID, START_ID: 6, 6: END_ID, END_ID: 4}
+    following = {4: 5, 5: START_ID, START_ID: 6, 6: END_ID, PAD_ID: 1}
     table = torch.zeros(7, 7)
     for token in range(7):
-        table[token, following.get(token, 5)] = 3.0
+        table[token, following.get(token, 4)] = 3.0
     said = "a model that outputs 5 after 4, START (2) after 5, 6 after START, and END (3) after 6"
     ending = Fresh(TableModel, {"table": table}, said)
-    yield Case(named(names, ending, [START_ID, 4, 4, 4, 4], 6, Fresh(Ranked, {"rank": 0})))
-    for vocab_size in (7, 11, *[13] * thorough):
+    yield Case(named(names, ending, [1, 4, 4, 4, 4], 7, Fresh(Ranked, {"rank": 0})))
+    for vocab_size, fewest in ((7, 1), (11, 0), *[(13, 1)] * thorough):
         model = table_model(vocab_size, sums=True)
         second = Fresh(Ranked, {"rank": 1})
         yield Case(named(names, model, [START_ID, 5, 4, 6], 9, second))
-        yield Case(named(names, model, [START_ID], 1, Fresh(Ranked, {"rank": 0})))
+        yield Case(named(names, model, [START_ID], fewest, Fresh(Ranked, {"rank": 0})))
 
 
 WRITE = Question(
@@ -536,9 +540,8 @@ WRITE = Question(
         "One token too many is generated.": "range(steps) -> range(steps + 1)",
         "The tokens of the prompt are counted as steps. Up to `steps` tokens are generated "
         "in addition to the prompt.": "range(steps) -> range(steps - len(prompt))",
-        "The model is always called with the prompt only. Append each generated token.": (
-            "[ids] -> [prompt]"
-        ),
+        "Every step uses the scores after the prompt. Call the model with all tokens so far, and "
+        "use the scores of the last position.": "[ids] -> [prompt]",
     },
     named=True,
     reads={"the ids that write returns": "numbers"},
@@ -566,7 +569,7 @@ def head(task, d_model, vocab_size, kinds, batch, length):
 
 def head_cases(thorough: bool) -> Iterator[Case]:
     names = ("task", "d_model", "vocab_size", "kinds", "batch", "length")
-    sizes = [(4, 11, 3, 2, 5), (768, 30522, 7, 16, 128), *[(64, 509, 5, 3, 17)] * thorough]
+    sizes = [(4, 11, 3, 2, 5), (768, 30522, 2, 16, 128), *[(64, 509, 5, 3, 17)] * thorough]
     tasks = ("label", "entities", "answer", "pair", "masked", "next")
     for each in sizes:
         for task in tasks:
@@ -657,10 +660,10 @@ def span_cases(thorough: bool) -> Iterator[Case]:
         ([9.0, 1, 2, 0, 4, 1, 9], [9.0, 0, 1, 3, 2, 5, 9], "0111110", 5),
         ([5.0, 4, 3, 0], [0.0, 0, 6, 9], "1111", 2),
         ([0.0, 3, 0, 4, 0], [5.0, 2, 0, 1.5, 0], "11111", 3),
-        ([1.0, -2, -3, -1], [-5.0, -1, -2, -4], "0111", 2),
+        ([100.0, -200, -300, -150], [-500.0, -100, -200, -400], "0111", 2),
         ([4.0, 0, 0, 3], [0.0, 1, 2, 4.5], "1111", 3),
         ([0.0, 5, 1], [0.0, 7, 1], "111", 2),
-        ([5.0, 0, 0, 1], [0.0, 1, 2, 6], "1011", 4),
+        ([5.0, 0, 0, 1], [0.0, 1, 3, 6], "1011", 3),
     ]
     for one, two, able, longest in spans:
         allowed = torch.tensor([c == "1" for c in able])
@@ -669,6 +672,8 @@ def span_cases(thorough: bool) -> Iterator[Case]:
         allowed = torch.rand(length) < 0.8
         allowed[length // 2] = True
         first, last = torch.randn(length) * 2, torch.randn(length) * 2
+        if length == 13:  # the best starts are far from the best ends
+            first, last = first.sort(descending=True).values, last.sort().values
         yield Case(named(names, first, last, allowed, longest))
 
 
@@ -721,6 +726,7 @@ BEST_SPAN = Question(
         "constant, so add them.": "first[span[0]] + -> first[span[0]] *",
     },
     named=True,
+    in_all_cases=True,
 )
 
 
@@ -752,6 +758,19 @@ def audit(rounds, mask_id):
     return found
 
 
+def small_rounds() -> Iterator[list[tuple[Tensor, ...]]]:
+    """Return rounds of one text, in which the mask has the id 10."""
+    text = [7, 15, 9, 8, 6, END_ID, PAD_ID, PAD_ID, PAD_ID]
+    words = [10] * 5 + text[5:], text[:5] + [0] * 4
+    first, second = ([10, *text[1:]], [7] + [0] * 8), ([7, 10, *text[2:]], [0, 15] + [0] * 7)
+    for rounds in (
+        [words, words, (text, [0, 15] + [0] * 7)],  # the only target of the last is unchanged
+        [first, (text, [0] * 6 + [9, 8, 7]), second],  # padding has targets
+        [first, ([10, 10, *text[2:8], 10], [7, 15] + [0] * 7), first],  # padding is masked
+    ):
+        yield [tuple(torch.tensor([row]) for row in (text, *each)) for each in rounds]
+
+
 def audit_cases(thorough: bool) -> Iterator[Case]:
     asked: list[tuple[tuple[str, ...], dict[str, Any]]]
     asked = [((), {}), *(((name,), {}) for name in FAULTS), ((), {"everything": True})]
@@ -781,6 +800,8 @@ def audit_cases(thorough: bool) -> Iterator[Case]:
         names = " and ".join(repr(name) for name in FAULTS if name in found) or "no fault"
         said = f"{len(planted(**given))} rounds with {names}"
         yield Case({"rounds": Fresh(planted, given, said), "mask_id": MASK_ID})
+    for rounds in small_rounds():
+        yield Case({"rounds": rounds, "mask_id": 10})
 
 
 WHERE = "predicted = targets != PAD_ID\n        positions.append(predicted)"
@@ -836,8 +857,8 @@ AUDIT = Question(
             f"{SAME} -> torch.equal(positions[0], positions[-1])",
             f"{SAME} -> any(torch.equal(positions[0], each) for each in positions[1:])",
         ],
-        "The masked positions are compared. They change at random even if the positions with a "
-        "target stay the same.": [
+        "The inputs are compared. They change at random even if the positions with a target stay "
+        "the same.": [
             "append(predicted) -> append(inputs == mask_id)",
             "append(predicted) -> append(inputs != ids)",
         ],
@@ -906,35 +927,47 @@ def rows_with(
                 best = number == (seed + (begins == "random")) % (len(given) - 1)
                 test = base if best else base + (-7, 5, -11)[(number + seed) % 3]
                 validation = 80 + seed if best else 80 - 5 * number - seed
+                validation += begins == "pretrained"
                 rows.append([begins, labels, seed, rate, epoch, validation / 100, test / 100])
         if more.get("tie"):
-            run = rows[-1][:4]
-            rows.append([*run, 9, 0.99, 0.5])
-            rows.append([*run, 10, 0.99, 0.9 if begins == "pretrained" else 0.6])
+            run, high = rows[-1][:3], 0.9 if begins == "pretrained" else 0.6
+            ties = [(0.02, 9, 0.5), (0.01, 8, high**2), (0.03, 10, high)]
+            rows += [[*run, rate, epoch, 0.99, test] for rate, epoch, test in ties]
     return rows
 
 
 def made_up_rows(thorough: bool) -> Iterator[list[list[Any]]]:
     five = [1, 2, 3, 4, 5]
-    odd = {("random", 2): TRIES[:3]}
-    yield rows_with(16, [1, 2], lambda seed: 4 + seed)
+    yield rows_with(16, [1, 2, 4], lambda seed: 4 + seed)
     yield rows_with(16, five, lambda seed: 2 + seed % 3)
-    yield rows_with(16, five, lambda s: 9 if s > 1 else -1) + rows_with(64, five, lambda s: -s)
+    yield [
+        *rows_with(16, five, lambda s: 9 if s > 1 else -1),
+        *rows_with(64, five, lambda s: -s),
+        *rows_with(256, five, lambda s: -(s % 2)),
+    ]
     yield rows_with(32, five, lambda seed: 6 - seed, alone={"random": [7, 9], "pretrained": [0]})
     for tries in (
         MORE, {"random": [*TRIES, (0.003, 3)]},
         {"random": [(0.001, 1), (0.001, 2), (0.01, 1), (0.01, 2)]},
     ):  # fmt: skip
         yield rows_with(8, five, lambda seed: 5 + seed, tries=tries)
-    yield rows_with(8, five, lambda seed: 5 + seed, odd=odd)
-    yield rows_with(4, five[:4], lambda seed: 3.0 * seed) + rows_with(128, five, lambda s: s % 2)
-    yield rows_with(16, five, lambda seed: 3, tie=True)
-    yield rows_with(48, five, lambda seed: -20 if seed == 3 else 1)
+    direct, crossed = [(0.001, 1), (0.003, 2)], [(0.001, 2), (0.003, 1)]
+    tries = {"pretrained": direct, "random": direct}
+    odd = {("pretrained", 3): crossed, ("random", 2): crossed}
+    yield rows_with(8, five, lambda seed: 5 + seed, tries=tries, odd=odd)
     alone = {"random": [9]}
+    yield [
+        *rows_with(4, five[:4], lambda seed: 3.0 * seed, alone=alone),
+        *rows_with(128, five, lambda s: s % 2),
+        *rows_with(2, five[:4], lambda s: -s, alone=alone),
+    ]
+    yield rows_with(16, five, lambda seed: 3, tie=True)
+    yield rows_with(48, [*five, 6], lambda seed: -20 if seed == 3 else 1)
     yield rows_with(12, five, lambda s: s, alone=alone, odd={("random", 9): MORE["pretrained"]})
-    another = rows_with(56, five, lambda seed: seed)
+    another = rows_with(56, [*five, 6], lambda seed: seed / 10)
+    another = [*reversed(another[:4]), *another[4:]]  # the same tries in another order
     few = rows_with(24, five[:3], lambda seed: seed, tries=MORE)
-    yield [*reversed(another[:4]), *another[4:], *few]  # the same tries in another order
+    yield [*another[::2], *another[1::2], *few]  # the rows of a run do not follow each other
     if thorough:
         yield rows_with(
             100, [11, 3, 7, 5, 2, 13], lambda s: -1 - s % 4, alone={"random": [4]}
@@ -1008,6 +1041,10 @@ COMPARE = Question(
         "Only the epochs are compared. Different rates are different tries too.": (
             f'{TRIED} -> row["epoch"]'
         ),
+        "The rates and the epochs are compared separately. A try is a pair of both.": (
+            f"frozenset({TRIED} for row in run) -> "
+            'tuple(frozenset(row[name] for row in run) for name in ("rate", "epoch"))'
+        ),
         "The tries of all seeds are pooled. Every single run must have the same ones.": (
             f"{TRIED} for row in run) for run in its.values() -> {TRIED}"
             " for (b, _), run in its.items() if b == one for row in run)"
@@ -1025,17 +1062,19 @@ COMPARE = Question(
             (*BY_MEAN, f"{UNFAIR} -> if False"),
             (*BY_MEAN, "< 5 -> < 1"),
         ],
-        "The majority of the pairs decides. All of them must have the same sign.": (
-            f"{ALL_UP} -> {UP} > {DOWN}",
-            f"{ALL_DOWN} -> {UP} < {DOWN}",
-        ),
+        "A single pair or the majority of the pairs decides. All of them must have the same "
+        "sign.": [
+            (f"{ALL_UP} -> {UP} > {DOWN}", f"{ALL_DOWN} -> {UP} < {DOWN}"),
+            (f"{ALL_UP} -> {UP} > 0", f"{ALL_DOWN} -> {DOWN} > 0"),
+        ],
         "A small number of pairs is read like a large one. With fewer than five pairs, the "
         "reading is 'open'.": [f"< 5 -> < {number}" for number in (1, 3, 4)],
         "A pair without a difference is read as one with the sign of the others. With such a pair, "
-        "the reading is 'open'.": (
+        "the reading is 'open'.": [
+            (f"{ALL_UP} -> min(differences) >= 0", f"{ALL_DOWN} -> max(differences) <= 0"),
             f"{ALL_UP} -> min(differences) >= 0",
             f"{ALL_DOWN} -> max(differences) <= 0",
-        ),
+        ],
         "Five pairs are read as too few. They are enough.": "< 5 -> <= 5",
         "The readings 'helps' and 'hurts' are exchanged.": (
             '"helps" -> "hurt" + "s"',
@@ -1116,13 +1155,14 @@ def merged_cases(thorough: bool) -> Iterator[Case]:
     names = ("weight", "down", "up", "alpha")
     down, up = torch.tensor([[1.0, 2]]), torch.tensor([[3.0], [0]])
     yield Case(named(names, torch.eye(2), down, up, 6.0))
-    sizes = [(5, 7, 2, 3.0), *[(7, 5, 3, 11.0), (13, 13, 2, 0.5)] * thorough]
+    sizes = [(5, 7, 3, 5.0), *[(7, 5, 3, 11.0), (13, 13, 2, 0.5)] * thorough]
     for d_out, d_in, rank, alpha in sizes:
         weight, down, up = (
             torch.randn(d_out, d_in),
             torch.randn(rank, d_in),
             torch.randn(d_out, rank),
         )
+        down[1] = down[0]  # the update has a lower rank than `rank`
         yield Case(named(names, weight, down, up, alpha))
 
 
@@ -1135,7 +1175,7 @@ MERGED_WEIGHT = Question(
         "The update is multiplied by alpha. Its factor is alpha / rank, and the "
         "rank is the number of rows of `down`.": "/ len(down) -> ",
         "This is the update alone. Add it to the original weight.": "weight + -> ",
-        "A and B are exchanged. The update is B A, `up @ down`, of shape (d_out, d_in).": (
+        "The update is transposed. It is B A, `up @ down`, of shape (d_out, d_in).": (
             "up @ down -> (up @ down).T"
         ),
         "Alpha is divided by the number of inputs or outputs. Divide it by the "
@@ -1160,12 +1200,13 @@ def plan_cases(thorough: bool) -> Iterator[Case]:
     asked: list[tuple[list[tuple[int, int]], int]] = [
         ([(4, 6)], 500),
         ([(4, 6)], 159),
-        ([(8, 8), (2, 8)], 100_000),
-        ([(8, 8), (3, 9), (16, 16)], 100_000),
+        ([(2, 8), (8, 8)], 100_000),
+        ([(8, 8), (9, 3), (16, 16)], 100_000),
         ([(128, 128), (64, 128)], 30_000),
         ([(64, 16), (3, 64), (32, 32)], 10_000),
         ([(128, 128)] * 8, 524_288),
         ([(16, 64), (4, 32), (24, 24)], 100_000),
+        ([(1024, 2048)], 10**8),
     ]
     asked += [([(512, 512), (2048, 512)], 5_000_000), ([(7, 31), (31, 7)], 99_999)] * thorough
     for shapes, budget in asked:
@@ -1185,6 +1226,8 @@ PLAN = Question(
     {
         "Only the parameters are counted, 4 bytes each. Training also needs a gradient and "
         "Adam's two averages for each of them: 16 bytes.": "16 * -> 4 *",
+        "The budget is taken as a number of parameters. It is in bytes, and each parameter needs "
+        "16.": "16 * -> ",
         f"8 {FOUR_VALUES}": "16 * -> 8 *",
         f"12 {FOUR_VALUES}": "16 * -> 12 *",
         "The rank has a limit besides the budget. It cannot be larger than the smaller "
@@ -1192,10 +1235,16 @@ PLAN = Question(
         "The limit of the first layer alone is used. Every layer limits the rank.": (
             f"{SMALLEST} -> min(shapes[0])"
         ),
-        "The limit is the largest dimension, or that of the largest layer. The rank must be "
-        "possible in every layer, so the smallest dimension of all limits it.": [
+        "The limit is not the smallest dimension of all layers. The rank must be possible in "
+        "every layer, so it cannot exceed any of their dimensions.": [
             f"{SMALLEST} -> {limit}"
-            for limit in ("max(map(max, shapes))", "max(map(min, shapes))", "min(map(max, shapes))")
+            for limit in (
+                "max(map(max, shapes))",
+                "max(map(min, shapes))",
+                "min(map(max, shapes))",
+                "min(shape[0] for shape in shapes)",
+                "min(shape[1] for shape in shapes)",
+            )
         ],
         "A whole matrix is counted, d_out · d_in. A and B have rank · (d_in + d_out) "
         "entries.": "d_out + d_in -> d_out * d_in",

@@ -26,7 +26,7 @@ from attentively.checks import (
 from attentively.checks.compare import copied, kind_of
 from attentively.checks.heads_for_other_tasks.planted_batches import FAULTS, MASK_ID, batches
 from attentively.checks.heads_for_other_tasks.small_models import Ranked
-from attentively.checks.question import Case, Recorded, Results
+from attentively.checks.question import Case, Recorded, Results, learning
 from attentively.checks.recordings import Topic
 from attentively.checks.student_modules import built, expect_learned
 from attentively.data import toy
@@ -228,7 +228,8 @@ def language_model(
         expect_gradients(answer, {"the weights of the model": given["model"].table})
     _topic.examine("write", write, thorough)
     for each in _topic.recording("write", thorough).cases:
-        _expect_choices(write, each.case)
+        if each.case.inputs["steps"]:
+            _expect_choices(write, each.case)
 
 
 class _Trained(nn.Module):
@@ -343,6 +344,8 @@ def _expect_a_beginning(candidate: object, asked: Inputs) -> None:
     linear = asked["linear"]
     fresh = cast(nn.Module, call(candidate, asked))
     named = dict(fresh.named_parameters())
+    down = named["down"].detach().double().nan_to_num()  # nn.Parameter(torch.empty(...)) has any
+    again = cast(Any, call(candidate, asked)).down.double()
     said = ""
     if any(named[f"linear.{name}"].requires_grad for name in ("weight", "bias")):
         said = (
@@ -361,8 +364,13 @@ def _expect_a_beginning(candidate: object, asked: Inputs) -> None:
             "`down` and `up` are both zero at first. Then neither receives a gradient. `down` must "
             "be random."
         )
-    elif not torch.equal(named["linear.weight"], linear.weight):
-        said = "self.linear has other weights than the given layer. Store that layer itself."
+    elif named["linear.weight"] is not linear.weight:
+        said = "self.linear is not the given layer. Store that layer itself, without a copy."
+    elif torch.equal(down, again) or torch.linalg.matrix_rank(down) < min(down.shape):
+        said = (
+            "`down` is not random: it is the same in every new layer, or some of its rows depend "
+            "on others."
+        )
     if said:
         raise CheckFailed(f"  LowRankLinear: {said}\n{describe(asked)}")
 
@@ -385,7 +393,8 @@ def lora(candidate: object, merged_weight: object, plan: object, thorough: bool 
     for each in cases:
         made = built(candidate, _fresh(each.case.made), dict(each.case.weights))
         trained = {name: each for name, each in made.named_parameters() if each.requires_grad}
-        expect_gradients_through(made, each.case.inputs, trained, slopes=False)
+        given = learning(each.case.inputs, "x")
+        expect_gradients_through(made, given, given | trained)
     _topic.examine("merged_weight", merged_weight, thorough)
 
     def pair(results: Results, inputs: Inputs) -> None:

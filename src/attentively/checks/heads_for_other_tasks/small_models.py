@@ -37,6 +37,8 @@ class TableModel(nn.Module):
         self.sums = sums
 
     def forward(self, ids: Tensor) -> Tensor:
+        if ids.dim() != 2:
+            raise ValueError(f"expected ids of shape (batch, length), got {tuple(ids.shape)}")
         rows = self.table[ids]
         return rows.cumsum(dim=-2) if self.sums else rows
 
@@ -50,7 +52,8 @@ class Ranked:
 
     def __call__(self, scores: Tensor) -> int:
         self.seen.append(scores.detach().clone())
-        return int(scores.flatten().argsort(descending=True)[self.rank]) % scores.size(-1)
+        last = scores.reshape(-1, scores.size(-1))[-1]
+        return int(last.argsort(descending=True)[self.rank])
 
     def __repr__(self) -> str:
         return f"a function that returns the token with the {'second ' * self.rank}highest score"
