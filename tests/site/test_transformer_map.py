@@ -100,7 +100,7 @@ def test_words_are_large_enough_and_apart(visit, view):
     [
         (
             "COLUMNS",
-            {"encoder": (8, 206), "decoder": (240, 206)},
+            {"encoder": (8, 206), "decoder": (240, 170)},
             "masked self-attention touches 12",
         ),
         ("STYLE", tmap.STYLE.replace("font-size: 13px", "font-size: 12px"), "15 is small"),
