@@ -187,8 +187,8 @@ def _expect_learned(candidate: object, asked: Inputs, losses: Tensor) -> None:
         diagnosis = "The result is the logarithm of the width. Return its exponential."
     elif not found > 0 or not math.isfinite(found):
         diagnosis = (
-            "The width must be a positive number. Learn its logarithm: the exponential is "
-            "always positive."
+            "The width must be a positive number. Learn its logarithm, with a learning rate of "
+            "about 0.1: the exponential is always positive."
         )
     elif abs(found - width) < 1e-3 * width:
         diagnosis = "The width is still the initial one."
@@ -205,7 +205,10 @@ def _expect_learned(candidate: object, asked: Inputs, losses: Tensor) -> None:
             "used as its logarithm?"
         )
     else:
-        diagnosis = "The loss can still decrease. Use more steps or a larger learning rate."
+        diagnosis = (
+            "The loss can still decrease. Are there enough steps that are large enough, do they "
+            "minimise the loss of all pairs and components, and is the final width returned?"
+        )
     raise CheckFailed(f"  learn_width: {diagnosis}{measured}")
 
 
