@@ -367,7 +367,7 @@ WRONG = {
             f"{TOTAL} -> values / total.clamp(min=1e-3)",
             f"{TOTAL} -> values / (total + 1e-6)",
         ],
-        "but the gradient of query is not": f"{TOTAL} -> {TOTAL.replace('total.', 'total.detach().')}",
+        "but the gradient of query is not": "values / total -> values / total.detach()",
         "A NaN of 0 / 0 that is replaced after the division": (
             "(1 - u.square()).clamp(min=0) -> (1 - u.square()) * (u < 1)",
             f"{TOTAL} -> (values / total).nan_to_num(0.0)",
@@ -398,12 +398,12 @@ WRONG = {
         ),
     },
     "learn_width": {
-        "starts with zero_grad()": learned_by(leave_one_out_by_loops, zero=False),
+        "does a step not start with zero_grad()": learned_by(leave_one_out_by_loops, zero=False),
         "if the loss includes the own pair of each key": learned_by(loss_with_own_pair),
         "The loss can still decrease": [
             learned_by(leave_one_out_by_loops, steps=3),
             learned_by(lambda k, v, log_width: leave_one_out_by_loops(k, v[:, :1], log_width)),
-            learned_by(leave_one_out_by_loops, back=lambda x: x.exp().clamp(0.1, 1)),
+            learned_by(leave_one_out_by_loops, back=lambda x: x.exp().clamp(0.1, 2)),
         ],
         "The width is still the initial one": [
             learned_by(leave_one_out_by_loops, steps=9, rate=1e-9),
@@ -412,6 +412,9 @@ WRONG = {
         ],
         "maximised instead of minimised": learned_by(leave_one_out_by_loops, sign=-1),
         "is the initial width used as its logarithm": learned_by(leave_one_out_by_loops, to=float),
+        "The result is the smallest loss": lambda keys, values, width: leave_one_out_by_loops(
+            keys, values, learn_width_by_newton(keys, values, width).log()
+        ),
         "the logarithm of the width": learned_by(leave_one_out_by_loops, back=lambda x: x.item()),
         "The width must be a positive number": [
             width_itself_moved,

@@ -69,15 +69,16 @@ def weight_cases(thorough: bool) -> Iterator[Case]:
     # queries have the components of the first key in another order, or with another sign.
     query = torch.tensor([[3.0, 1.0], [3.0, 3.0], [0.0, 1.0], [1.0, 3.0], [-3.0, 1.0]])
     keys = torch.tensor([[3.0, 1.0], [2.0, 2.0]])
+    many = torch.randn(29, 5)  # the distances that torch.cdist computes of so many are not exact
     asked = [
         (rows(3.0, 1.0), rows(1.0, 2.0, 3.0)),
         (rows(2.75), rows(2.0, 3.0)),
         (query, keys),
         (rows(2.00001, 1e-9), rows(2.0, 0.0, 3.0)),
+        (many[::3], many),
     ]
     if thorough:
-        keys = torch.randn(29, 2)  # above 25 rows, torch.cdist is not exact
-        asked += [(keys[[7, 0, 3, 7]], keys), (keys[:3] + 0.25, keys), (keys, keys[:1])]
+        asked += [(many.flip(0), many), (many[:11] + 0.25, many[:11]), (many, many[:1])]
     yield from cases_of(("query", "keys"), asked)
 
 
@@ -513,8 +514,8 @@ def answer(scores, excluded, values):
 
 
 UNUSED_BRANCH = (
-    " Where exp(b - a) overflows in a branch that torch.where does not select, the gradient is NaN. "
-    "Factor out the larger of the two scores at each position."
+    " Where exp(b - a) overflows in a branch that torch.where does not select, the gradient is "
+    "NaN. Factor out the larger of the two scores at each position."
 )
 
 
@@ -928,7 +929,7 @@ def corrected_cases(thorough: bool) -> Iterator[Case]:
             inputs = batch_of(size, padded, 1.5 if far else 0.5)
             inputs["query"][..., 0] += far
             inputs["keys"][..., 0] += far * ~inputs["mask"]  # masked pairs are near
-            # Very far away, the weights of the real pairs depend on rounding; only their sum counts.
+            # Very far away, the weights depend on rounding; only their sum is examined.
             yield Case(inputs, stage=checks.MASK, results=("weights",) if far < 1000 else ())
         nothing = [*padded[:-1], 0]
         yield Case(batch_of(size, nothing), stage=checks.NOTHING, results=("weights",))
