@@ -119,6 +119,7 @@ def learned_by(
     zero=True,
     back=lambda log_width: log_width.exp(),
     to=math.log,
+    least=0.0,
 ):
     """Return a function that learns a width with this loss, number of steps and learning rate."""
 
@@ -129,6 +130,8 @@ def learned_by(
             if zero:
                 optimizer.zero_grad()
             (sign * loss(keys, values, log_width)).backward()
+            if log_width.grad.abs() < least:
+                break
             optimizer.step()
         return back(log_width)
 
@@ -337,6 +340,9 @@ WRONG = {
     "pool": {
         "raises RuntimeError": "alpha(query, keys) -> alpha(keys, query)",
         "as a torch.Tensor, got a tuple of 2": "weights @ values -> weights @ values, weights",
+        "of the contexts are not the expected ones": (
+            "weights @ values -> (weights[0] @ values).expand(len(query), -1)"
+        ),
         "is called with one key at a time": (
             "weights @ values -> "
             "sum(alpha(query, k.unsqueeze(0)) * v for k, v in zip(keys, values, strict=True))"
@@ -345,6 +351,13 @@ WRONG = {
     "lookup": {
         "of lookup is torch.bool, expected torch.float32": "dim=-1).float() -> dim=-1)",
         "torch.int64, expected torch.float32": "return found -> return found.argmax(dim=-1)",
+        "of lookup are not the expected ones": [
+            "query.unsqueeze(1) == keys -> (query.unsqueeze(1) - keys).abs() < 1e-6",
+            "query.unsqueeze(1) == keys -> query.abs().unsqueeze(1) == keys.abs()",
+            "query.unsqueeze(1) == keys -> "
+            "query.sort(dim=-1).values.unsqueeze(1) == keys.sort(dim=-1).values",
+            "equal.all(dim=-1) -> (query.norm(dim=-1, keepdim=True) == keys.norm(dim=-1))",
+        ],
     },
     "average": {
         "The shape of the weights of average is (3,), expected": (
@@ -352,12 +365,18 @@ WRONG = {
         ),
     },
     "kernel_weights": {
-        "The NaN of 0 / 0 is replaced after the division": (
+        "of the weights are not the expected ones": [
+            "u <= 1 -> u <= 1.001",
+            f"{TOTAL} -> values / total.clamp(min=1e-3)",
+            f"{TOTAL} -> values / (total + 1e-6)",
+        ],
+        "but the gradient of query is not": "values / total -> values / total.detach()",
+        "A NaN of 0 / 0 that is replaced after the division": (
             "(1 - u.square()).clamp(min=0) -> (1 - u.square()) * (u < 1)",
             f"{TOTAL} -> (values / total).nan_to_num(0.0)",
         ),
         # Beyond the width, the clamp stops the NaN; at u = 1, it does not.
-        "exactly one width away, so its K(u) is 0. The NaN of 0 / 0": (
+        "exactly one width away, so its K(u) is 0. A NaN of 0 / 0": (
             f"{TOTAL} -> (values / total).nan_to_num(0.0)"
         ),
         "Here a query equals a key. The derivative of a square root": (
@@ -374,25 +393,44 @@ WRONG = {
             "return errors.square().mean() -> "
             "loss = errors.square().mean()\n    return loss / 2 + loss.detach() / 2"
         ),
+        "of leave_one_out are not the expected ones": (
+            "fill(own -> fill((distances == 0) & (values.unsqueeze(1) == values).all(dim=-1)"
+        ),
         "The shape of leave_one_out is (3, 1), expected ()": (
             "errors.square().mean() -> errors.square()"
         ),
     },
     "learn_width": {
-        "starts with zero_grad()": learned_by(leave_one_out_by_loops, zero=False),
+        "does a step not start with zero_grad()": learned_by(leave_one_out_by_loops, zero=False),
         "if the loss includes the own pair of each key": learned_by(loss_with_own_pair),
-        "The loss can still decrease": learned_by(leave_one_out_by_loops, steps=3),
+        "The loss can still decrease": [
+            learned_by(leave_one_out_by_loops, steps=3),
+            learned_by(lambda k, v, log_width: leave_one_out_by_loops(k, v[:, :1], log_width)),
+            learned_by(leave_one_out_by_loops, back=lambda x: x.exp().clamp(0.1, 2)),
+        ],
         "The width is still the initial one": [
             learned_by(leave_one_out_by_loops, steps=9, rate=1e-9),
+            learned_by(leave_one_out_by_loops, least=1e-2),
             initial_width,
         ],
         "maximised instead of minimised": learned_by(leave_one_out_by_loops, sign=-1),
         "is the initial width used as its logarithm": learned_by(leave_one_out_by_loops, to=float),
+        "The result is the smallest loss": lambda keys, values, width: leave_one_out_by_loops(
+            keys, values, learn_width_by_newton(keys, values, width).log()
+        ),
         "the logarithm of the width": learned_by(leave_one_out_by_loops, back=lambda x: x.item()),
-        "The width must be a positive number": width_itself_moved,
+        "The width must be a positive number": [
+            width_itself_moved,
+            learned_by(leave_one_out_by_loops, rate=10),
+            learned_by(leave_one_out_by_loops, back=lambda x: round(x.exp().item(), 1)),
+        ],
         "one number; got list": widths_and_losses,
     },
     "either": {
+        "in a branch that torch.where does not select": (
+            "torch.logaddexp(first, second) -> torch.where(first > second, "
+            "first + (second - first).exp().log1p(), second + (first - second).exp().log1p())"
+        ),
         "no gradient reaches first": (
             "logaddexp(first, second) -> logaddexp(first.detach(), second)"
         ),
@@ -406,6 +444,13 @@ WRONG = {
             "scores.masked_fill(excluded, lowest) -> "
             "scores + torch.where(excluded, -math.inf, 0.0)",
             ".masked_fill(excluded, 0.0) -> .nan_to_num(0.0)",
+        ),
+        "by scores far below all others": (
+            "scores.masked_fill(excluded, lowest) -> scores - 500 * excluded.float()"
+        ),
+        "nor 0 / 0 is defined": (
+            "scores.masked_fill(excluded, lowest) -> scores",
+            "return weights @ -> weights = weights / weights.sum(-1, True)\n    return weights @",
         ),
         "The weights are correct, but the contexts are not": "weights @ values -> scores @ values",
         "in the wrong order: return contexts, weights": (
@@ -429,9 +474,10 @@ WRONG = {
             f"{LOWERED} -> scores.masked_fill(~allowed, -math.inf)",
             f"{ZEROED} -> ",
         ),
-        "All weights are 0. The real pairs are far": (
-            f"{LOWERED} -> scores.masked_fill(~allowed, -30.0)"
-        ),
+        "All weights are 0. The real pairs are far": [
+            f"{LOWERED} -> scores.masked_fill(~allowed, -30.0)",
+            f"{LOWERED} -> scores.masked_fill(~allowed, -1e4)",
+        ],
         "exp(score) alone is rounded to 0": (
             f"lowered.softmax(dim=2){ZEROED} -> "
             "scores.exp() * allowed\n    weights = weights / weights.sum(2, True).clamp(min=1e-30)"

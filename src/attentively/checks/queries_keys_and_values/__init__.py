@@ -185,14 +185,16 @@ def _expect_learned(candidate: object, asked: Inputs, losses: Tensor) -> None:
     measured += f"\n  expected    about {best:.2g}, where it is {least:.4g}"
     if abs(found - math.log(best)) < 0.05 * abs(math.log(best)):
         diagnosis = "The result is the logarithm of the width. Return its exponential."
+    elif math.isclose(found, least, rel_tol=0.02):
+        diagnosis = "The result is the smallest loss. Return the width that has this loss."
     elif not found > 0 or not math.isfinite(found):
         diagnosis = (
-            "The width must be a positive number. Learn its logarithm: the exponential is "
-            "always positive."
+            "The width must be a positive number. Learn its logarithm, with a learning rate of "
+            "about 0.1: the exponential is always positive."
         )
     elif abs(found - width) < 1e-3 * width:
         diagnosis = "The width is still the initial one."
-    elif found < best / 5:
+    elif found < min(width, best) / 5:
         diagnosis = (
             "The width has shrunk to nearly 0, so that each prediction is a single value. "
             "This happens if the loss includes the own pair of each key. If yours does "
@@ -201,11 +203,14 @@ def _expect_learned(candidate: object, asked: Inputs, losses: Tensor) -> None:
     elif found > 1.5 * max(width, best):
         diagnosis = (
             "The width is far too large, so that every prediction is nearly the mean of "
-            "all values. Is the loss maximised instead of minimised, or is the initial width "
-            "used as its logarithm?"
+            "all values. Is the loss maximised instead of minimised, is the initial width used as "
+            "its logarithm, or does a step not start with zero_grad()?"
         )
     else:
-        diagnosis = "The loss can still decrease. Use more steps or a larger learning rate."
+        diagnosis = (
+            "The loss can still decrease. Are there enough steps that are large enough, do they "
+            "minimise the loss of all pairs and components, and is the final width returned?"
+        )
     raise CheckFailed(f"  learn_width: {diagnosis}{measured}")
 
 
