@@ -522,7 +522,12 @@ WRONG = {
             "nn.Parameter(torch.zeros(d_model)) -> 0.0",
         ),
         "should be a class whose parent is nn.Module": NoModule,
-        "not accepted. Your code uses": [package_norm.LayerNorm, Inherited],
+        "not accepted. Your code uses": [
+            package_norm.LayerNorm,
+            Inherited,
+            "self.gain * normalised + self.shift -> torch.native_layer_norm("
+            "x, self.gain.shape, self.gain, self.shift, self.eps)[0]",
+        ],
     },
     "FeedForward": {
         "in training": f"{FEED} -> F.dropout({FEED}, 0.1, self.training)",
@@ -554,11 +559,16 @@ WRONG = {
         "gives two different answers": f"{GIVEN} -> F.dropout({READ}, self.dropout.p)",
         "has no parameter layer_norm.gain":
             "self.layer_norm = LayerNorm(d_model) -> self.layer_norm = nn.Identity()",
+        "the normalisation is in the wrong position": 'norm="pre" -> norm="post"',
         "the sub-layer is called 2 times": f"{GIVEN} -> self.dropout(({READ} + {READ}) / 2)",
         "not accepted. Your code uses": transformer_layers.Residual,
     },
     "EncoderLayer": {
         "EncoderLayer: A dropout is missing": TO_ATTENTIONS.format("0.0, norm"),
+        "what EncoderLayer returns in training":
+            "return x\n -> return self.around_attention.dropout(x)\n",
+        "EncoderLayer: dropout is applied too often":
+            "(d_model, num_heads) -> (d_model, num_heads, dropout)",
         "the sub-layer must return only the context: take [0]": "h, mask)[0] -> h, mask)",
         "is a tensor, got a tuple": "return x\n -> return x, attend(x)\n",
         "are one and the same tensor": "for _ in range(2)] -> ] * 2",
@@ -568,7 +578,10 @@ WRONG = {
             "self.self_attention = -> self.attention = ",
             "self.self_attention(h -> self.attention(h",
         ),
-        "The values of the output of EncoderLayer": "(d_model, num_heads) -> (d_model, 1)",
+        "The values of the output of EncoderLayer": [
+            "(d_model, num_heads) -> (d_model, 1)",
+            "h, h, h, mask -> h, h, h, mask if mask is None else mask[:1]",
+        ],
         "not accepted. Your code uses": transformer_layers.EncoderLayer,
     },
     "DecoderLayer": {
@@ -576,6 +589,7 @@ WRONG = {
         "The values of the output of DecoderLayer": questions.exchanged(
             "cross_attention(y, across)", "feed_forward(y, self.feed_forward)"
         ),
+        "The shape of the output of DecoderLayer": "return y\n -> return y[:, : memory.size(1)]\n",
     },
     "InputEmbedding": {
         "The shape of the output of InputEmbedding":
@@ -628,10 +642,27 @@ WRONG = {
         "the probabilities with the trained parameters":
             "self.output(outputs) -> self.output(outputs) * (-1) ** (src.size(0) > 2)",
         "are called separately": RunByItself,
+        "The values of the logits of Transformer are not":
+            "self.encoder(src, src_mask) -> self.encoder(src, src_mask := (src != 0).unsqueeze(1))",
+        "Transformer: A dropout is missing":
+            "memory = self.encoder(src, src_mask) -> memory = self.eval().encoder(src, src_mask)",
+        "Transformer: dropout is applied too often": (
+            f"{OUTPUT} -> {OUTPUT}\n        self.dropout = nn.Dropout(dropout)",
+            "self.output(outputs) -> self.output(self.dropout(outputs))",
+        ),
     },
     "sizes": {
-        "here source and target have the same embedding matrix":
+        "here output.weight differs from the two other matrices": [
             " and torch.equal(source, output) -> ",
+            f"{questions.EQUAL} -> {questions.SAME_SHAPE} and torch.equal(source[1], output[1])",
+            f"{questions.EQUAL} -> {questions.SAME_SHAPE} and "
+            "torch.allclose(source, target, atol=0.1) and torch.allclose(source, output, atol=0.1)",
+        ],
+        "here encoder.input.embedding.table.weight differs from the two other":
+            "torch.equal(source, target) and torch.equal(source, output) -> "
+            "torch.equal(target, output)",
+        "here decoder.input.embedding.table.weight differs from the two other":
+            "torch.equal(source, target) and -> ",
         "This is not the expected value of the output of sizes":
             "source.size(1), -> source.size(1) + 1.0,",
         "Expected the output of sizes as a dict": lambda state: [*questions.sizes(state).values()],
@@ -639,6 +670,10 @@ WRONG = {
     },
     "deepest": {
         "deepest: this is not the expected number of layers. With 1 in": "= 3 * -> = 4 *",
+        "deepest: this is not the expected number of layers. With 0 in":
+            "budget - vocab_size * d_model -> budget - (vocab_size - 1) * d_model",
+        "deepest: this is not the expected number of layers. With 999 in":
+            "return max(0, layers) -> return min(max(0, layers), 100)",
         "Expected the output of deepest as an int": "return max(0, layers) -> return str(layers)",
     },
     "from_pytorch": {
@@ -672,9 +707,16 @@ WRONG = {
         ),
         "our stacks have no parameter 'encoder.norm.weight'":
             'return found -> return found | {"encoder.norm.weight": state["encoder.norm.weight"]}',
-        "are not the expected ones": converted(
-            lambda right, state: {n: t * (1 + n.endswith("outer.bias")) for n, t in right.items()}
-        ),
+        "are not the expected ones": [
+            converted(
+                lambda right, state, end=end: {
+                    name: tensor * (1 + name.endswith(end)) for name, tensor in right.items()
+                }
+            )
+            for end in ("outer.bias", "query_projection.weight")
+        ],
+        "from_pytorch: 'encoder.layers.10.self_attention.query_projection.weight' is missing":
+            converted(lambda right, state: {n: t for n, t in right.items() if ".10." not in n}),
         "our stacks have no parameter": "return found -> return dict(state)",
         "expected a dict of tensors, got a list": "return found -> return [*found.values()]",
     },

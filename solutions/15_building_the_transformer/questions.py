@@ -172,13 +172,16 @@ def feed_cases(thorough: bool) -> Iterator[Case]:
         made = {"d_model": d_model, "d_ff": d_ff}
         yield case(FeedForward, made, {"x": torch.randn(*lead, d_model)})
         # Of few vectors max(0, x) may let nothing through, and then no gradient either.
-        yield case(FeedForward, made, {"x": torch.randn(50, d_model, requires_grad=True)})
+        x = 10 * torch.randn(50, d_model)  # large entries show an upper bound, as of ReLU6
+        yield case(FeedForward, made, {"x": x.requires_grad_()})
 
 
 def residual_cases(thorough: bool) -> Iterator[Case]:
     for norm in NORMS:
         for d_model, length in [(3, 2), (5, 4), *[(11, 3)] * thorough]:
-            made = {"d_model": d_model, "dropout": 0.5, "norm": norm}
+            made: dict[str, Any] = {"d_model": d_model, "dropout": 0.5}
+            if norm == "post":  # "pre" is the default
+                made["norm"] = norm
             given = {"matrix": torch.randn(d_model, d_model)}
             what = "a sub-layer, a function of a tensor with the shape of x"
             x = torch.randn(2, length, d_model, requires_grad=True)
@@ -205,7 +208,7 @@ FEED = Question(
         ],
         "the activation function is not the ReLU max(0, x) of the paper.": [
             f"torch.relu( -> {each}("
-            for each in ("F.gelu", "torch.tanh", "torch.sigmoid", "F.silu")
+            for each in ("F.gelu", "torch.tanh", "torch.sigmoid", "F.silu", "F.relu6")
         ],
         "x is added to the output. The residual connection is not part of this module.":
             f"{RETURNED} -> x + {RETURNED}",
@@ -300,9 +303,10 @@ class DecoderLayer(nn.Module):
 
 
 def layer_cases(thorough: bool) -> Iterator[tuple[dict[str, Any], dict[str, Tensor]]]:
-    sizes = [(4, 2, 3, 4, 4), (6, 3, 5, 5, 3), *[(10, 5, 7, 2, 5)] * thorough]
+    sizes = [(4, 2, 3, 4, 4), (6, 3, 5, 3, 5), *[(10, 5, 7, 5, 2)] * thorough]
     for d_model, num_heads, d_ff, src_len, tgt_len in sizes:
-        src_mask = torch.arange(src_len) < torch.tensor([[src_len], [src_len - 1]])
+        # Another hidden position in each sentence, so a mask of one sentence for all is seen.
+        src_mask = ~torch.eye(src_len, dtype=torch.bool)[[-1, 0]]
         inputs = {
             "y": torch.randn(2, tgt_len, d_model),
             "memory": torch.randn(2, src_len, d_model),
@@ -530,7 +534,8 @@ def input_cases(thorough: bool) -> Iterator[Case]:
 def model_cases(thorough: bool) -> Iterator[Case]:
     src = torch.tensor([[3, 4, 5, 2, 0], [4, 6, 3, 5, 2]])
     tgt = torch.tensor([[1, 5, 4, 3], [1, 3, 6, 0]])
-    few = {"src": src, "src_mask": padding_mask(src, 0), "tgt": tgt}
+    # The mask hides padding and one token: a model must use it, and cannot compute it from src.
+    few = {"src": src, "src_mask": padding_mask(src, 0) & padding_mask(src, 6), "tgt": tgt}
     src = torch.randint(1, 7, (1, 60))
     many = {"src": src, "src_mask": padding_mask(src, 0), "tgt": torch.randint(1, 7, (1, 70))}
     # With equal vocabularies, too, the embeddings are not tied.
@@ -679,18 +684,24 @@ def deepest_cases(thorough: bool) -> Iterator[Case]:
     asked = [(7, 4, 5, "pre"), (7, 4, 5, "post"), (37000, 512, 2048, "post")]
     if thorough:
         asked += [(101, 8, 3, "pre"), (3, 2, 31, "post")]
-    names = ("budget", "vocab_size", "d_model", "d_ff", "norm")
     for model in asked:
         counts = [count(layers, *model) for layers in range(9)]
-        near = [counts[1] + step * model[1] for step in range(-15, 15, 2)]
+        near = [counts[n] + step * model[1] for n in (1, 2) for step in range(-15, 15, 2)]
         for budget in sorted({1, *near, *counts, *(each - 1 for each in counts)}):
             most = max(0, sum(each <= budget for each in counts) - 1)
-            general = (
-                f"this is not the expected number of layers. With {most} in each stack, a model "
-                f"has {counts[most]:,} parameters; with {most + 1}, it has "
-                f"{count(most + 1, *model):,}."
-            )
-            yield Case(dict(zip(names, (budget, *model), strict=True)), general=general)
+            yield deepest_case(budget, model, most)
+    # Of so many parameters, one too few for layer 1000, the quotient in 64 bits is 1000.
+    vast = (101, 10**6, 4 * 10**6, "pre")
+    yield deepest_case(count(1000, *vast) - 1, vast, 999)
+
+
+def deepest_case(budget: int, model: tuple[int, int, int, str], most: int) -> Case:
+    names = ("budget", "vocab_size", "d_model", "d_ff", "norm")
+    general = (
+        f"this is not the expected number of layers. With {most} in each stack, a model has "
+        f"{count(most, *model):,} parameters; with {most + 1}, it has {count(most + 1, *model):,}."
+    )
+    return Case(dict(zip(names, (budget, *model), strict=True)), general=general)
 
 
 EQUAL = "torch.equal(source, target) and torch.equal(source, output)"
@@ -725,8 +736,11 @@ SIZES = Question(
         ),
         "norm is always 'pre'. Layers of both kinds contain normalisations; only a pre-norm model "
         "has one after its last layer.": 'else "post" -> else "pre"',
-        "'pre' and 'post' are exchanged: pre-norm models have a last_norm.":
+        "norm is 'post' for a pre-norm model. Only a pre-norm model has a last_norm, with the "
+        "parameters encoder.last_norm.gain and encoder.last_norm.shift.": [
             exchanged('"pre"', '"post"'),
+            '"pre" if -> "post" if',
+        ],
         "embedding matrices of the same shape need not be shared. Compare their values.": [
             f"{EQUAL} -> {SAME_SHAPE}",
             f'"shared": shared -> "shared": {SAME_SHAPE}',
@@ -773,6 +787,8 @@ DEEPEST = Question(
             f"{ROUNDED} -> math.ceil(left / both_layers)",
             f"{ROUNDED} -> round(left / both_layers)",
         ],
+        "the quotient is rounded as a floating-point number. Integers are divided exactly by //.":
+            f"{ROUNDED} -> int(left / both_layers)",
         "the answer is one layer too many. Return the largest number that fits the budget.":
             f"{DEPTH} -> return max(0, layers + 1)",
         "a budget that is used completely, to the last parameter, is sufficient.":

@@ -102,8 +102,8 @@ def _examine(name: str, candidate: object, thorough: bool, **rules: Any) -> list
     def tidy(answer: Any, inputs: Inputs) -> Any:
         if isinstance(answer, tuple):
             raise CheckFailed(
-                f"  The output of {name} is a tensor, got a tuple. An attention returns two; take "
-                f"[0].\n{describe(inputs)}"
+                f"  The output of {name} is a tensor, got a tuple. Is it what an attention "
+                f"returns? Then take [0].\n{describe(inputs)}"
             )
         return answer
 
@@ -166,6 +166,7 @@ def _explaining(name: str, words: str, cause: str) -> Iterator[None]:
         "torch.nn:LayerNorm",
         "torch.nn.functional:layer_norm",
         "torch:layer_norm",
+        "torch:native_layer_norm",
     ),
 )
 def norm(candidate: object, thorough: bool = False) -> None:
@@ -258,7 +259,8 @@ def _expect_dropout(connection: object, recorded: Recorded) -> None:
     layer_norm = LayerNorm(recorded.case.made["d_model"])
     layer_norm.load_state_dict({n: recorded.case.weights[f"layer_norm.{n}"] for n in _AFFINE})
     kept, normed = nn.Identity(), cast(Any, layer_norm.requires_grad_(False))
-    pre = recorded.case.made["norm"] == "pre"
+    norm = recorded.case.made.get("norm", "pre")
+    pre = norm == "pre"
     before, after = (normed, kept) if pre else (kept, normed)
     x = recorded.case.inputs["x"].detach()
     (full,) = recorded.expected.values()
@@ -276,9 +278,11 @@ def _expect_dropout(connection: object, recorded: Recorded) -> None:
             "before the addition.",
             lambda *_: after(x + output(torch.zeros_like(x))),
         )
-        + known("Residual: dropout is missing in training.", lambda *_: full)
+        + known(
+            "Residual: dropout is missing in training, or its rate is not `dropout`.",
+            lambda *_: full,
+        )
     )
-    norm = recorded.case.made["norm"]
     what = f'the output of Residual in training with dropout={NEARLY_ALL} and norm="{norm}"'
     expect_equal(run(made, inputs, what.capitalize()), after(x), what, inputs, mistakes)
     read: list[Tensor] = []
@@ -339,9 +343,26 @@ def _examine_layer(name: str, candidate: object, sources: list[str], thorough: b
         cases = _examine(name, candidate, thorough, afterwards=expect_gradients)
     for each in cases:
         if each.case.made["norm"] == "pre":
+            _expect_no_other_dropout(name, candidate, each)
             dropped = _built(candidate, each, dropout=NEARLY_ALL)
             inputs = each.case.inputs
             expect_all_dropped(name, dropped, inputs, inputs[sources[0]])
+
+
+def _expect_no_other_dropout(name: str, candidate: object, recorded: Recorded) -> None:
+    """Turn off the dropout of residual connections and input embeddings; there is no other."""
+    made = _built(candidate, recorded, dropout=NEARLY_ALL).train()
+    for path, module in made.named_modules():
+        if path.rpartition(".")[2].startswith(("around_", "input")):
+            module.eval()
+    inputs, (full,) = recorded.case.inputs, recorded.expected.values()
+    what = f"the output of {name} in training, without dropout in its residual connections"
+    got = run(made, inputs, what.capitalize())
+    said = (
+        f"{name}: dropout is applied too often. Apply it only to the output of each "
+        "sub-layer and to the sum of embedding and positional encoding."
+    )
+    expect_equal(got, full.detach(), what, inputs, known(said, lambda *_: got))
 
 
 # Part 4
@@ -380,6 +401,7 @@ def transformer(input_embedding: object, candidate: object, thorough: bool = Fal
 
     for each in _examine("Transformer", candidate, thorough, afterwards=expect_gradients):
         if each.case.made["norm"] == "pre":
+            _expect_no_other_dropout("Transformer", candidate, each)
             _expect_stacks_dropped(candidate, each)
     _expect_same_translations(candidate, SENTENCES)
 
@@ -414,6 +436,8 @@ def _expect_stacks_dropped(candidate: object, recorded: Recorded) -> None:
         shift = recorded.case.weights[f"{stack}.last_norm.shift"]
         left = shift.expand(*next(iter(inputs.values())).shape, -1)
         expect_all_dropped(stack, dropped.get_submodule(stack), inputs, left)
+    left = recorded.case.weights["output.weight"] @ shift
+    expect_all_dropped("Transformer", dropped, recorded.case.inputs, left.expand(*tgt.shape, -1))
 
 
 def _expect_same_translations(candidate: object, sentences: list[str]) -> None:
@@ -448,22 +472,28 @@ def _expect_same_translations(candidate: object, sentences: list[str]) -> None:
 
 # Part 5
 
+_STACKS = ("encoder", "decoder")
+
 
 def _expect_three_compared(sizes: object) -> None:
-    """Let source and target share a matrix, and the output layer have another."""
+    """Let two of the three matrices be one, and the third differ from it in one entry."""
     config = TransformerConfig(
         src_vocab_size=7, tgt_vocab_size=7, d_model=4, num_heads=2, d_ff=6, num_layers=1,
         share_embeddings=True,
     )  # fmt: skip
     state = state_of(Transformer(config))
-    inputs = {"state": state | {"output.weight": state["output.weight"] + 1}}
-    said = call_twice(sizes, inputs)
-    shared = said.get("shared") if isinstance(said, dict) else None
-    if bool(shared.all() if isinstance(shared, Tensor) else shared):
-        raise CheckFailed(
-            "  sizes: here source and target have the same embedding matrix, and the output layer "
-            f"another. `shared` is True only if all three are equal.\n{describe(inputs)}"
-        )
+    for name in ("output.weight", *(f"{each}.input.embedding.table.weight" for each in _STACKS)):
+        changed = state[name].clone()
+        changed[-1, -1] += 0.01
+        inputs = {"state": state | {name: changed}}
+        said = call_twice(sizes, inputs)
+        shared = said.get("shared") if isinstance(said, dict) else None
+        if bool(shared.all() if isinstance(shared, Tensor) else shared):
+            raise CheckFailed(
+                f"  sizes: here {name} differs from the two other matrices, by 0.01 in its last "
+                "entry. `shared` is True only if all three are equal, in all entries.\n"
+                f"{describe(inputs)}"
+            )
 
 
 @_parts.part("state dict and depth", "sizes", "deepest")
@@ -503,8 +533,20 @@ def from_pytorch(converted: object, masks_for_pytorch: object, thorough: bool = 
     for each in _topic.recording("from_pytorch", thorough).cases:
         (right,) = each.expected.values()
         _expect_converted(converted, right, each.case.inputs)
+    # Of the last model, with more layers: an index may have two digits.
+    state = each.case.inputs["state"]
+    _expect_converted(converted, _with_eleven_layers(right), {"state": _with_eleven_layers(state)})
     rules: dict[str, Any] = {"tidy": _of_truth_values, "explain": _of_hidden}
     _topic.examine("masks_for_pytorch", masks_for_pytorch, thorough, **rules)
+
+
+def _with_eleven_layers(state: State) -> State:
+    """Return a state in which each layer after the first has the values of the first."""
+    return state | {
+        name.replace(".0.", f".{number}."): tensor
+        for name, tensor in state.items()
+        for number in range(1, 11)
+    }
 
 
 def _expect_converted(converted: object, right: State, inputs: Inputs) -> None:
