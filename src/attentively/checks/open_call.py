@@ -7,16 +7,17 @@ examined again by the second one, provided that the inputs are the same up to ro
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 Key = tuple[Hashable, ...]
+Item = TypeVar("Item")
 ROUNDING = 1e-6
 """Tolerance, relative and absolute, of inputs that other software computed the same way."""
 
@@ -74,6 +75,34 @@ def note(key: Key, what: Any = True) -> None:
     """Note that the running call has found an examination right."""
     if _running:
         _running[-1].right[key] = what
+
+
+def new(kind: str, items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items in which the open call has not found this right, for a loop over them.
+
+    An item was right if the loop goes on to the next one.
+    """
+    for item in items:
+        this = key(kind, repr(item))
+        if not known(this):
+            yield item
+            note(this)
+
+
+def new_cases(kind: str, cases: Iterable[Any]) -> Iterator[Any]:
+    """Yield the recorded cases in which the open call has not found this right."""
+    this = key(kind)
+    done = known(this)
+    for each in cases:
+        if not (done and each.is_open):
+            yield each
+    note(this)
+
+
+def once(examine: Callable[..., object], *arguments: object) -> None:
+    """Examine what is the same in both calls, unless the open call has found it right."""
+    for _ in new(examine.__qualname__, [""]):
+        examine(*arguments)
 
 
 def identical(one: Any, other: Any) -> bool:

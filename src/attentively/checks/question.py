@@ -310,8 +310,8 @@ def examine(
     """Compare a candidate with a recording, case by case; raise a `CheckFailed` where it differs.
 
     Where several `ways` are right, return the recording that it agrees with in all cases; a
-    `CheckFailed` compares it with the one that it agrees with for longest. With the `known` one, the
-    candidate has agreed in the open cases, which are not examined again.
+    `CheckFailed` compares it with the one that it agrees with for longest. With the `known` one,
+    the candidate has agreed in the open cases, which are not examined again.
 
     `properties`, by stage, are tested before the results are compared. `quotes` are what the names
     in the diagnoses stand for. `explain` describes a result that is no known mistake's. `tidy`

@@ -35,6 +35,7 @@ def draw_a_figure() -> None:
     """Draw in memory, without changing pyplot's figures and settings."""
     import matplotlib_inline.backend_inline  # noqa: F401
     import numpy.random  # noqa: F401
+    from matplotlib.backends import backend_registry
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -42,6 +43,7 @@ def draw_a_figure() -> None:
     FigureCanvasAgg(figure)
     figure.subplots().set_title("warm-up")
     figure.savefig(io.BytesIO(), format="png")
+    backend_registry.list_all()  # reads the metadata of all installed packages
 
 
 for step in (take_a_gradient, show_an_error, draw_a_figure):

@@ -580,7 +580,7 @@ def looking_back(candidate: object, thorough: bool = False) -> None:
     asked = [(1, 64, 7), (1, 64, 50), (2, 32, 50), (-1, 64, 50), (0, 64, 50), (5, 16, 50)]
     if thorough:
         asked += [(3, 128, 97), (-7, 64, 60), (11, 32, 30), (1, 20, 41)]
-    for steps, d_model, length in asked:
+    for steps, d_model, length in open_call.new("head", asked):
         inputs = {"steps": steps, "d_model": d_model}
         names = ("w_query", "w_key")
         pair = expect_pair(call_twice(candidate, inputs), names, inputs)
