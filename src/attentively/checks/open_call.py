@@ -34,6 +34,10 @@ class _Call:
     """What this call has found right."""
     examined: Counter[Key] = field(default_factory=Counter)
 
+    def is_of(self, part: object, candidates: Sequence[object]) -> bool:
+        """Return whether it examined these very candidates of this part."""
+        return part is self.part and [*map(id, candidates)] == [*map(id, self.candidates)]
+
 
 _last: _Call | None = None
 """The last call of a check, if it was an open one that found everything right."""
@@ -45,9 +49,8 @@ def examining(part: object, candidates: Sequence[object], thorough: bool) -> Ite
     """Examine the candidates of a part in the block."""
     global _last
     call, before, _last = _Call(part, candidates), _last, None
-    if thorough and before is not None and before.part is part:
-        pairs = zip(candidates, before.candidates, strict=True)
-        call.known = before.right if all(one is other for one, other in pairs) else {}
+    if thorough and before is not None and before.is_of(part, candidates):
+        call.known = before.right
     _running.append(call)
     try:
         yield
