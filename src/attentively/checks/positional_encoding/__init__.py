@@ -213,7 +213,7 @@ SENSITIVE, EQUIVARIANT, INVARIANT = "order-sensitive", "equivariant", "invariant
 
 
 class _Recorded(nn.Module):
-    """A function of one sentence that has a name and keeps the inputs of its calls."""
+    """A function of one sentence that has a name and keeps the different inputs of its calls."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -231,7 +231,9 @@ class _Recorded(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
-        self.seen.append(x.detach().clone())
+        seen = x.detach().clone()
+        if not any(each.shape == seen.shape and each.equal(seen) for each in self.seen):
+            self.seen.append(seen)
         return self.output(x)
 
 
