@@ -35,8 +35,8 @@ def draw_a_figure() -> None:
     """Draw in memory, without changing pyplot's figures and settings."""
     import matplotlib_inline.backend_inline  # noqa: F401
     import numpy.random  # noqa: F401
-    from matplotlib.backends import backend_registry
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.registry import backend_registry
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1, 1))
