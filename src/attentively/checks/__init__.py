@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import torch
 
-from attentively.checks import own_functions
+from attentively.checks import open_call, own_functions
 from attentively.checks.calls import call, call_twice, expect_gradients, expect_gradients_through
 from attentively.checks.compare import (
     ATOL,
@@ -112,7 +112,11 @@ class Part:
         refused = (*self.rebuilds, *self.refuses)
         try:
             # Candidates may use random numbers; later cells must not be affected.
-            with torch.random.fork_rng(devices=[]), own_functions.refusing(refused, candidates):
+            with (
+                torch.random.fork_rng(devices=[]),
+                own_functions.refusing(refused, candidates),
+                open_call.examining(self, candidates, thorough),
+            ):
                 torch.manual_seed(0)
                 self.check(*candidates, thorough=thorough)
         except own_functions.OwnFunctionUsed as error:

@@ -97,6 +97,8 @@ class Recorded:
     expected: Results
     wrong: Sequence[Results | None]
     """None where a mistake raises an error."""
+    is_open: bool = False
+    """Whether it is an open case, with the same inputs, in a recording of all cases."""
 
 
 @dataclass(frozen=True)
@@ -298,6 +300,7 @@ the candidate computes them in a wrong way."""
 def examine(
     candidate: object,
     *ways: Recording,
+    known: Recording | None = None,
     properties: Mapping[str, Property] | None = None,
     quotes: Mapping[str, Words] | None = None,
     explain: Words = lambda got, recorded: "",
@@ -307,7 +310,8 @@ def examine(
     """Compare a candidate with a recording, case by case; raise a `CheckFailed` where it differs.
 
     Where several `ways` are right, return the recording that it agrees with in all cases; a
-    `CheckFailed` compares it with the one that it agrees with for longest.
+    `CheckFailed` compares it with the one that it agrees with for longest. With the `known` one,
+    the candidate has agreed in the open cases, which are not examined again.
 
     `properties`, by stage, are tested before the results are compared. `quotes` are what the names
     in the diagnoses stand for. `explain` describes a result that is no known mistake's. `tidy`
@@ -319,9 +323,12 @@ def examine(
         examination = _Examination(candidate, recording, *rules)
         floats: list[FloatForIntegerError] = []
         try:
-            for number in range(len(recording.cases)):
+            for number, recorded in enumerate(recording.cases):
                 try:
-                    examination.examine(number)
+                    if recording is known and recorded.is_open:
+                        examination.note_right(recorded)
+                    else:
+                        examination.examine(number)
                 except FloatForIntegerError as failed:  # wrong values say more about the mistake
                     floats.append(failed)
             if floats:
@@ -363,18 +370,29 @@ class _Examination:
             called, results = self._call(recorded)
             if case.stage in self.properties:
                 self.properties[case.stage](results, case.inputs)
-            for name in self.recording.look:
-                if case.results is None or name in case.results:
-                    self._compare(number, name, results[name])
-                    self.right.append((recorded, name))
+            for name in self._compared(case):
+                self._compare(number, name, results[name])
+                self.right.append((recorded, name))
             self._expect_gradients(called, case)
             self.afterwards(called, results, case.inputs)
         except CheckFailed as failed:
             before = [stage for stage in self.stages if stage != case.stage]
             right = f"\n  Correct so far: {'; '.join(before)}." if before else ""
             raise type(failed)(f"{failed}{right}") from None
+        self._note_stage(case)
+
+    def note_right(self, recorded: Recorded) -> None:
+        """Note that a case was right when it was examined before."""
+        self.right += [(recorded, name) for name in self._compared(recorded.case)]
+        self._note_stage(recorded.case)
+
+    def _note_stage(self, case: Case) -> None:
         if case.stage and case.stage not in self.stages:
             self.stages.append(case.stage)
+
+    def _compared(self, case: Case) -> list[str]:
+        """Return the names of the results to compare in a case, in their order."""
+        return [n for n in self.recording.look if case.results is None or n in case.results]
 
     def _call(self, recorded: Recorded) -> tuple[Any, Results]:
         """Return what was called, the candidate or its instance, and the results by name."""

@@ -12,14 +12,14 @@ import linecache
 import os
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from attentively.checks import own_functions
+from attentively.checks import open_call, own_functions
 from attentively.checks.compare import Fresh, equal
 from attentively.checks.question import Case, Question, Recorded, Recording, examine, is_right
 
@@ -46,20 +46,22 @@ class Topic:
         Return the way that it follows, "" for that of the question's answer.
         """
         ways = self._ways(name, thorough)
-        right = examine(candidate, *ways.values(), **rules)
-        return next(way for way, each in ways.items() if each is right)
+        key = open_call.key(self.folder, name)
+        known = ways.get(open_call.known(key))
+        right = examine(candidate, *ways.values(), known=known, **rules)
+        found = next(way for way, each in ways.items() if each is right)
+        open_call.note(key, found)
+        return found
 
     def recording(self, name: str, thorough: bool = False) -> Recording:
         """Return a recording: the stored one, or one of all cases."""
         return self._ways(name, thorough)[""]
 
     def _ways(self, name: str, thorough: bool) -> dict[str, Recording]:
-        recordings = stored(self.folder)
         if thorough:
             path = find_questions(self.folder.name)
-            recordings = _recorded(path, path.stat().st_mtime_ns)
-        titles = (title.partition(_WAY) for title in recordings)
-        return {way: recordings[f"{n}{mark}{way}"] for n, mark, way in titles if n == name}
+            return _thorough_ways(self.folder, path, path.stat().st_mtime_ns, name)
+        return _ways_in(stored(self.folder), name)
 
 
 def find_questions(topic: str) -> Path:
@@ -103,10 +105,33 @@ def questions_in(module: Any) -> list[Question]:
 
 
 @functools.cache
-def _recorded(path: Path, _changed: int) -> dict[str, Recording]:
-    """Return recordings of all cases, made again when the file has changed."""
+def _questions(path: Path, _changed: int) -> list[Question]:
+    """Return the instructor's questions, loaded again when the file has changed."""
     with own_functions.permitting():
-        return record(load_questions(path), thorough=True)
+        return questions_in(load_questions(path))
+
+
+@functools.cache
+def _thorough_ways(folder: Path, path: Path, changed: int, name: str) -> dict[str, Recording]:
+    """Return recordings of all cases of one question, by their ways.
+
+    Only this question runs, because a wrong answer ends the grading of a part before the others.
+    """
+    known = _ways_in(stored(folder), name)
+    with own_functions.permitting():
+        questions = [each for each in _questions(path, changed) if each.name == name]
+        recordings = _ways_in(_record(questions, thorough=True), name)
+    return {way: _marked(each, known.get(way)) for way, each in recordings.items()}
+
+
+def _marked(recording: Recording, known: Recording | None) -> Recording:
+    """Return a recording of all cases that says which of them are stored."""
+    cases = [] if known is None else [each.case for each in known.cases]
+    marked = [
+        replace(each, is_open=any(open_call.identical(each.case, case) for case in cases))
+        for each in recording.cases
+    ]
+    return replace(recording, cases=marked)
 
 
 _WAY = ", "
@@ -115,12 +140,22 @@ _WAY = ", "
 
 def record(module: Any, thorough: bool = False) -> dict[str, Recording]:
     """Return the recordings of an instructor's questions, by name and way."""
+    return _record(questions_in(module), thorough)
+
+
+def _record(questions: Iterable[Question], thorough: bool) -> dict[str, Recording]:
     return {
         f"{each.name}{_WAY * bool(way)}{way}": each.record(thorough, way)
-        for each in questions_in(module)
+        for each in questions
         if each.cases is not None
         for way in ("", *each.ways)
     }
+
+
+def _ways_in(recordings: Mapping[str, Recording], name: str) -> dict[str, Recording]:
+    """Return the recordings of a question by their ways."""
+    titles = (title.partition(_WAY) for title in recordings)
+    return {way: recordings[f"{n}{mark}{way}"] for n, mark, way in titles if n == name}
 
 
 # Files

@@ -6,7 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from attentively.checks import CheckFailed, call, expect_equal
+from attentively.checks import CheckFailed, call, expect_equal, open_call
 from attentively.data.batches import pad
 from attentively.generation.generate import translate
 from attentively.models.checkpoints import load_pretrained
@@ -27,6 +27,9 @@ def expect_same_translations(
     The weights and probabilities of its own translations, all in one batch, must be what they
     were, and then the translations, one word at a time.
     """
+    key = open_call.key("translations", what, name, *sentences)
+    if open_call.known(key):
+        return
     checkpoint = load_pretrained(name)
     model = cast(EncoderDecoder[Any], checkpoint.model)
     before = translate(checkpoint, sentences, beam_size=1)
@@ -53,3 +56,4 @@ def expect_same_translations(
                 f"  With your {what} the trained model translates differently.\n"
                 f"  sentence    {sentence}\n  got         {new.text}\n  expected    {old.text}"
             )
+    open_call.note(key)

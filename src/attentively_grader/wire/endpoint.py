@@ -320,9 +320,12 @@ class Endpoint:
             return  # the answer to a request of the grader itself
         if not self.trusted:
             self.copies.forget(message.get("forget", []))
+        changes = message.get("copies", [])
+        if not changes:
+            return
         scope = decoder.scope()
         scope.known = self.copies.values()
-        for number, node in message.get("copies", []):
+        for number, node in changes:
             if not self.copies.is_known(number):
                 continue  # forgotten at this end
             value = scope.known[number]

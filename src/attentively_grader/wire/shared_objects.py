@@ -153,7 +153,9 @@ class Contents:
 
     def __init__(self, held: dict[str, Any]) -> None:
         found = [*_inside(held.values())]
-        self.tensors = [each for each in found if isinstance(each, Tensor)]
+        tensors = [each for each in found if isinstance(each, Tensor)]
+        self.tensors = [each for each in tensors if not each.is_inference()]
+        """Those with a version number."""
         self.containers = [each for each in found if not isinstance(each, Tensor)]
         self.before = self._now(held)
 
@@ -173,7 +175,7 @@ class Contents:
             objects += each
             if isinstance(each, dict):
                 objects += each.values()
-        return [*map(len, self.containers)], [*map(_version, self.tensors)], objects
+        return [*map(len, self.containers)], [each._version for each in self.tensors], objects
 
 
 def _inside(values: Iterable[Any]) -> Iterator[Any]:

@@ -36,12 +36,14 @@ def draw_a_figure() -> None:
     import matplotlib_inline.backend_inline  # noqa: F401
     import numpy.random  # noqa: F401
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.registry import backend_registry
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1, 1))
     FigureCanvasAgg(figure)
     figure.subplots().set_title("warm-up")
     figure.savefig(io.BytesIO(), format="png")
+    backend_registry.list_all()  # reads the metadata of all installed packages
 
 
 for step in (take_a_gradient, show_an_error, draw_a_figure):

@@ -22,6 +22,7 @@ from attentively.checks import (
     describe,
     expect_tensor,
     once_solved,
+    open_call,
     plain_number,
     plain_tensor,
     show,
@@ -277,9 +278,9 @@ def predictions(numbers_kept: object, multiplications: object, thorough: bool = 
     numbers = [(1, 3, 2, 5, 7, 11), (2, 3, 5, 7, 11, 13)]
     if thorough:
         numbers += [(7, 2, 3, 5, 13, 11), (3, 5, 11, 13, 2, 7), (5, 17, 1, 2, 3, 7)]
-    for each in numbers:
+    for each in open_call.new("kept", numbers):
         _check_kept(numbers_kept, dict(zip(names, each, strict=True)))
-    for each in numbers:
+    for each in open_call.new("count", numbers):
         for keys_once in (False, True):
             sizes = dict(zip(names, each, strict=True))
             _check_count(multiplications, sizes | {"keys_once": keys_once})

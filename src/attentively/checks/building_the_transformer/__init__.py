@@ -30,6 +30,7 @@ from attentively.checks import (
     in_32_bits,
     known,
     once_solved,
+    open_call,
     plain_tensor,
     show,
 )
@@ -403,7 +404,7 @@ def transformer(input_embedding: object, candidate: object, thorough: bool = Fal
         if each.case.made["norm"] == "pre":
             _expect_no_other_dropout("Transformer", candidate, each)
             _expect_stacks_dropped(candidate, each)
-    _expect_same_translations(candidate, SENTENCES)
+    open_call.once(_expect_same_translations, candidate, SENTENCES)
 
 
 def _expect_input_dropout(input_embedding: object, recorded: Recorded) -> None:
@@ -530,7 +531,8 @@ def _of_hidden(got: Any, recorded: Recorded) -> str:
 @_parts.part("parameters of nn.Transformer", "from_pytorch", "masks_for_pytorch")
 def from_pytorch(converted: object, masks_for_pytorch: object, thorough: bool = False) -> None:
     """Check parameters converted from PyTorch's Transformer, and masks for it."""
-    for each in _topic.recording("from_pytorch", thorough).cases:
+    cases = _topic.recording("from_pytorch", thorough).cases
+    for each in open_call.new_cases("from_pytorch", cases):
         (right,) = each.expected.values()
         _expect_converted(converted, right, each.case.inputs)
     # Of the last model, with more layers: an index may have two digits.

@@ -22,6 +22,7 @@ from attentively.checks import (
     expect_pair,
     in_32_bits,
     once_solved,
+    open_call,
 )
 from attentively.checks.compare import copied, kind_of
 from attentively.checks.heads_for_other_tasks.planted_batches import FAULTS, MASK_ID, batches
@@ -222,12 +223,14 @@ def language_model(
     expect_learned(made, each.case.inputs)
     _expect_a_learning_head(made, encoder, each.case.inputs)
     _topic.examine("next_word_loss", next_word_loss, thorough)
-    for each in _topic.recording("next_word_loss", thorough).cases:
+    cases = _topic.recording("next_word_loss", thorough).cases
+    for each in open_call.new_cases("next_word_loss", cases):
         given = _fresh(each.case.inputs)
         answer = cast(Tensor, in_32_bits(call(next_word_loss, given)))
         expect_gradients(answer, {"the weights of the model": given["model"].table})
     _topic.examine("write", write, thorough)
-    for each in _topic.recording("write", thorough).cases:
+    cases = _topic.recording("write", thorough).cases
+    for each in open_call.new_cases("write", cases):
         if each.case.inputs["steps"]:
             _expect_choices(write, each.case)
 

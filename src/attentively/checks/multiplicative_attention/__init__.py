@@ -24,6 +24,7 @@ from attentively.checks import (
     expect_equal,
     expect_tensor,
     once_solved,
+    open_call,
     plain_tensor,
     show,
 )
@@ -682,7 +683,7 @@ _SEEN_WRONGLY = {
 def examine(candidate: object, thorough: bool = False) -> None:
     """Check the tests of a decoder on decoders whose faults are known."""
     decoders = _DECODERS + (_FURTHER_DECODERS if thorough else [])
-    for number, (what, faults, expected) in enumerate(decoders):
+    for number, (what, faults, expected) in open_call.new("decoders", enumerate(decoders)):
         decode = _TestedDecoder(faults, seed=number)
         answer = call(_examining(candidate, decode), {})
         said = _expect_symptoms(answer)

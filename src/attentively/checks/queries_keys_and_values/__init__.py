@@ -22,6 +22,7 @@ from attentively.checks import (
     expect_pair,
     expect_tensor,
     once_solved,
+    open_call,
     plain_number,
     show,
 )
@@ -140,7 +141,8 @@ def kernels(candidate: object, thorough: bool = False) -> None:
 def learned_width(leave_one_out: object, learn_width: object, thorough: bool = False) -> None:
     """Check the leave-one-out loss, and the width that is learned with it."""
     _topic.examine("leave_one_out", leave_one_out, thorough, tidy=_scalar)
-    for recorded in _topic.recording("learn_width", thorough).cases:
+    cases = _topic.recording("learn_width", thorough).cases
+    for recorded in open_call.new_cases("learn_width", cases):
         _expect_learned(learn_width, recorded.case.inputs, recorded.expected["the losses"])
 
 

@@ -24,6 +24,7 @@ from attentively.checks import (
     expect_value,
     in_32_bits,
     once_solved,
+    open_call,
     plain_number,
     plain_tensor,
 )
@@ -416,7 +417,7 @@ def some_encodings() -> list[object]:
 @_parts.part("relative positions", "verdict")
 def distance(candidate: object, thorough: bool = False) -> None:
     """Check a test of encodings on correct and faulty ones."""
-    for d_head in (8, 12) if thorough else (8,):
+    for d_head in open_call.new("distance", (8, 12) if thorough else (8,)):
         for scores, right, why in encodings():
             unnamed = scores._replace(name="an encoding")  # the name must not reveal the answer
             inputs = {"scores": unnamed, "d_head": d_head, "longest": _LONGEST}

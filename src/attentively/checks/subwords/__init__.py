@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import tokenizers
 
@@ -24,6 +24,7 @@ from attentively.checks import (
     expect_value,
     in_turn,
     once_solved,
+    open_call,
     plain_number,
     show,
 )
@@ -207,7 +208,9 @@ class _Pieces:
         return [word for word, _ in self.library.pre_tokenizer.pre_tokenize_str(normal)]
 
     def encode(self, text: str) -> list[int]:
-        ids = self.piece_ids(self.words(text), self.merges, self.ids, UNK_ID)  # type: ignore[operator]
+        # Copies, because an argument that stays in use is compared at each later call in grading.
+        known = [*self.merges], {**self.ids}
+        ids = self.piece_ids(self.words(text), *known, UNK_ID)  # type: ignore[operator]
         return [*ids, END_ID]
 
     def __len__(self) -> int:
@@ -252,7 +255,7 @@ def _expect_same_translations(piece_ids: object, thorough: bool) -> None:
     sentences = [*SENTENCES, "Is 1 < 2, <end>?", "The 猫 drank."]
     if thorough:
         sentences += ["", "Unbelievably, nobody’s naïveté surprised Hyderabad.", "ÉTÉ 2024"]
-    for sentence in sentences:
+    for sentence in open_call.new("piece_ids", sentences):
         inputs: dict[str, object] = {
             "words": mine.words(sentence),
             "merges": mine.merges,
@@ -362,12 +365,14 @@ class _Reading:
         self.inputs: dict[str, object] = {"sentences": list(sentences), "num_merges": num_merges}
         self.num_merges = num_merges
         self.tokenizer: Any = call(candidate, self.inputs)
-        for method in ("encode", "decode"):
-            if not callable(getattr(self.tokenizer, method, None)):
+        methods = [getattr(self.tokenizer, name, None) for name in ("encode", "decode")]
+        for method in methods:
+            if not callable(method):
                 raise CheckFailed(
                     "  The tokenizer must have the methods encode and decode. Pass the class "
                     "CorrectedTokenizer itself, without ()."
                 )
+        self.encode, self.decode = cast(list[Callable[..., object]], methods)
         self.words = Counter(f"▁{word}" for sentence in sentences for word in sentence.split())
         self.merges = byte_pair.learn_merges(self.words, num_merges)
 
@@ -383,10 +388,10 @@ class _Reading:
         return ids
 
     def _encode(self, text: str) -> object:
-        return self.tokenizer.encode(text)
+        return self.encode(text)
 
     def back(self, ids: Sequence[int]) -> object:
-        return call(lambda ids: self.tokenizer.decode(ids), {"ids": list(ids)})
+        return call(lambda ids: self.decode(ids), {"ids": list(ids)})
 
     def pieces(self, ids: Sequence[int]) -> list[Any]:
         """Return the text that each id adds when decoded, without ▁, spaces and the end token."""
@@ -423,7 +428,7 @@ def _examine_order(candidate: object, thorough: bool) -> None:
     corpora = [(["aaa ad ac"], 3), (_APART, 12)]
     if thorough:
         corpora.append(([" ".join(pair.src) for pair in toy.load("train", 60)], 60))
-    for sentences, num_merges in corpora:
+    for sentences, num_merges in open_call.new("order", corpora):
         reading = _Reading(candidate, sentences, num_merges)
         text = " ".join(sentences)
         words = [word for word in dict.fromkeys(text.split()) if word == word.lower()]
@@ -485,7 +490,7 @@ def _cut(words: Iterable[str], merges: Sequence[Pair], mark: str = "▁") -> dic
 
 def _examine_capitals(candidate: object, thorough: bool) -> None:
     reading = _Reading(candidate, _APART, 12)
-    for lower, upper in [("the", "The"), ("cat", "Cat")]:
+    for lower, upper in open_call.new("capitals", [("the", "The"), ("cat", "Cat")]):
         if reading.ids(lower) == reading.ids(upper):
             raise reading.failed(
                 f"Capital letters: “{lower}” and “{upper}” have the same ids, so that decode "
@@ -499,7 +504,8 @@ def _examine_capitals(candidate: object, thorough: bool) -> None:
 
 def _examine_boundaries(candidate: object, thorough: bool) -> None:
     reading = _Reading(candidate, _APART, 12)
-    for text in ("a part", "apart", "the cats", "cat a", *_APART[: 3 if thorough else 1]):
+    texts = ["a part", "apart", "the cats", "cat a", *_APART[: 3 if thorough else 1]]
+    for text in open_call.new("boundaries", texts):
         ids = reading.ids(text)
         together = text.replace(" ", "")
         if together != text and ids == reading.ids(together):
@@ -533,7 +539,7 @@ def _examine_spelled_out(candidate: object, thorough: bool) -> None:
     sentences = [*_APART, "pad or end or start or unk"]
     reading = _Reading(candidate, sentences, 5)
     specials = SPECIAL_TOKENS if thorough else SPECIAL_TOKENS[::-1][:2]
-    for special in specials:
+    for special in open_call.new("special", specials):
         for text in (special, f"the {special} cat"):
             reading.expect_no_special_token(
                 text,
@@ -550,7 +556,9 @@ def _examine_spelled_out(candidate: object, thorough: bool) -> None:
             got,
             "the cat",
         )
-    for special in specials:  # So frequent that the merges make it one subword.
+    for special in open_call.new(
+        "merged", specials
+    ):  # So frequent that the merges make it one subword.
         reading = _Reading(candidate, [f"a{special} b{special} c{special}"], len(special) - 1)
         here = f"Special tokens: here the merges create the subword {special}, which is text"
         reading.expect_no_special_token(
@@ -568,7 +576,7 @@ def _examine_spelled_out(candidate: object, thorough: bool) -> None:
 def _examine_unknown(candidate: object, thorough: bool) -> None:
     reading = _Reading(candidate, _APART, 12)
     texts = {"cät": 1, "the 猫": 1, "ççc": 2, "cat": 0, "zzz cat zzz": 6, "the cat?": 1}
-    for text, unknown in texts.items():
+    for text, unknown in open_call.new("unknown", texts.items()):
         ids = reading.ids(text)
         found = ids.count(UNK_ID)
         if found == unknown:
@@ -591,7 +599,7 @@ def _examine_all(candidate: object, thorough: bool) -> None:
     corpora = [(_APART, 0), (_APART, 12), (["Où est l’été ?"], 3)]
     if thorough:
         corpora.append(([pair.src_text for pair in toy.load("test", 50)], 50))
-    for sentences, num_merges in corpora:
+    for sentences, num_merges in open_call.new("round trip", corpora):
         reading = _Reading(candidate, sentences, num_merges)
         for text in (*sentences, ""):
             reading.expect_restored(text, "Round trip: the decoded text differs from the text.")

@@ -23,6 +23,7 @@ from attentively.checks import (
     expect_tensor,
     in_32_bits,
     once_solved,
+    open_call,
     plain_number,
     show,
 )
@@ -281,9 +282,9 @@ def other_weights(jensen_shannon: object, candidate: object, thorough: bool = Fa
     """Check a divergence, and the most distant weights with the same prediction."""
     _topic.examine("jensen_shannon", jensen_shannon, thorough, explain=_no_number)
     recording = _topic.recording("other_weights", thorough)
-    for recorded in recording.cases:
+    for recorded in open_call.new_cases("other_weights", recording.cases):
         _compare_weights(candidate, recorded, recording.diagnoses)
-    _inside_the_classifier(candidate)
+    open_call.once(_inside_the_classifier, candidate)
 
 
 def _no_number(got: Any, recorded: Recorded) -> str:
