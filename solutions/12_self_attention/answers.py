@@ -328,7 +328,7 @@ WRONG = {
     },
     "leaked": {
         FLOAT32: "return total -> return total.float()",
-        "The values of the total weight": (
+        "float32 would round their differences": (
             "lowered.softmax(dim=-1) -> lowered.float().softmax(dim=-1).double()"
         ),
     },
