@@ -337,8 +337,6 @@ WRONG = {
             "math.log(odds) -> math.log10(odds)",
             "math.sqrt -> math.isqrt",
             "max(fill, 0.0) -> max(fill, 0.0) + 1e-4",
-        ],
-        "The scores are not considered": [
             "root = math -> if share >= 0.5:\n        return 0.0\n    root = math",
             "root = math -> if share >= hidden / (hidden + seen):\n        return 0.0\n"
             "    root = math",

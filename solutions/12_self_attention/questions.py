@@ -489,7 +489,7 @@ def leaked_cases(thorough: bool) -> Iterator[Case]:
 
 
 def enough_cases(thorough: bool) -> Iterator[Case]:
-    asked = [(3.0, 4, 1, 1, 0.75), (0.0, 4, 1, 1, 0.45), (3.0, 7, 5, 2, 0.1), (0.5, 4, 7, 1, 0.4)]
+    asked = [(3.0, 7, 5, 2, 0.1), (3.0, 4, 1, 1, 0.75), (0.0, 4, 1, 1, 0.45), (0.5, 4, 7, 1, 0.4)]
     if thorough:
         asked += [(4e4, 64, 3, 50, 0.001), (0.0, 2, 9, 1, 0.5), (11.0, 5, 13, 7, 0.03)]
     names = ("bound", "d_k", "seen", "hidden", "share", "before")
@@ -549,6 +549,8 @@ ENOUGH = Question(
         "The scores are not considered. A masked score may be higher than the allowed ones.": (
             "gap + math -> math"
         ),
+        "This is sufficient for the best scores. In the worst case, masked scores are as high as "
+        "possible and allowed scores as low as possible.": "gap + math -> -gap + math",
         "The numbers of keys are not used. More masked keys receive more weight together, and more "
         "allowed keys leave less for them.": f"{RATIO} -> 1",
         "The number of masked keys is used, but the number of allowed keys is not.": (
