@@ -157,7 +157,7 @@ def enough_by_trying(bound, d_k, seen, hidden, share, before):
         difference = (2 * bound - fill) / root if before else 2 * bound / root - fill
         return hidden / (hidden + seen * math.exp(min(-difference, 700)))
 
-    low, high = 0.0, 1e4
+    low, high = 0.0, 1e6
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if worst(middle) > share else (low, middle)
@@ -215,8 +215,8 @@ def faults_as_tensors(reached, real):
 def aim_with_longer_queries(x, target, share):
     """A longer d_k has a larger root."""
     words = len(target)
-    w_k = torch.cat([torch.linalg.pinv(x), torch.zeros(x.shape[1], 3)], dim=1).double()
-    aimed = torch.zeros(words, words + 3)
+    w_k = torch.cat([torch.linalg.pinv(x), x.new_zeros(x.shape[1], 3)], dim=1).double()
+    aimed = x.new_zeros(words, words + 3)
     for word, other in enumerate(target):
         aimed[word, other] = math.log(share) - math.log((1 - share) / (words - 1))
     return torch.linalg.lstsq(x, aimed * (words + 3) ** 0.5).solution, w_k
@@ -225,7 +225,7 @@ def aim_with_longer_queries(x, target, share):
 def aim_from_the_scores(x, target, share):
     """Factorise the scores, after 1 was added to each entry, which changes no weight."""
     words = len(target)
-    weights = torch.full((words, words), (1 - share) / (words - 1))
+    weights = x.new_full((words, words), (1 - share) / (words - 1))
     weights[range(words), target] = share
     inverse = x.T @ torch.linalg.inv(x @ x.T)
     left, sizes, right = torch.linalg.svd(weights.log() * words**0.5 + 1.0)
@@ -234,7 +234,7 @@ def aim_from_the_scores(x, target, share):
 
 def aim_unevenly(x, target, share):
     words = len(target)
-    weights = torch.full((words, words), (1 - share) / (words - 1))
+    weights = x.new_full((words, words), (1 - share) / (words - 1))
     weights[range(words), target] = share
     other = [each for each in range(words) if each != target[0]]
     if words > 2:
@@ -289,7 +289,14 @@ WRONG = {
         "got torch.float32. A comparison returns": "return mask -> return mask.float()",
         OWN: [mask_with_the_packages, mask_with_the_packages_causal],
     },
-    "blind": {"got torch.int64. A comparison returns": "~mask.any(dim=-1) -> mask.sum(dim=-1)"},
+    "blind": {
+        "got torch.int64. A comparison returns": "~mask.any(dim=-1) -> mask.sum(dim=-1)",
+        # Only the first queries can be fully masked; or all queries of a sentence.
+        "The values of the fully masked queries": [
+            "~mask.any(dim=-1) -> mask.any(dim=-1).long().cumsum(-1) == 0",
+            "~mask.any(dim=-1) -> ~mask.flatten(1).any(1, True).expand(-1, mask.shape[1])",
+        ],
+    },
     "scaled_dot_product_attention": {
         "Your code raises IndexError": "key.transpose(-2, -1) -> key.transpose(1, 2)",
         "the gradient of query contains NaN or infinity. A softmax over a row": (
@@ -300,6 +307,10 @@ WRONG = {
         "no gradient flows through them": "weights @ value -> (weights @ value).detach()",
         "two different answers": "weights @ value -> F.dropout(weights @ value)",
         # Only the trained model has four axes and more than ten keys.
+        "The values of weights are not": (
+            "scores = query -> if mask is not None and mask.dim() == 4:\n"
+            "        mask = mask[:, :1]\n    scores = query"
+        ),
         "the trained model's": (
             "weights @ value -> weights @ value\n"
             "    if query.dim() == 4 and key.size(-2) > 10:\n        context = context.flip(-1)"
@@ -315,16 +326,44 @@ WRONG = {
             attention_with_the_packages_fused,
         ],
     },
-    "leaked": {FLOAT32: "return total -> return total.float()"},
+    "leaked": {
+        FLOAT32: "return total -> return total.float()",
+        "float32 would round their differences": (
+            "lowered.softmax(dim=-1) -> lowered.float().softmax(dim=-1).double()"
+        ),
+    },
     "enough": {
-        "This is not the expected value of the smallest": "math.log(odds) -> math.log10(odds)"
+        "This is not the expected value of the smallest": [
+            "math.log(odds) -> math.log10(odds)",
+            "math.sqrt -> math.isqrt",
+            "max(fill, 0.0) -> max(fill, 0.0) + 1e-4",
+            "root = math -> if share >= 0.5:\n        return 0.0\n    root = math",
+            "root = math -> if share >= hidden / (hidden + seen):\n        return 0.0\n"
+            "    root = math",
+        ],
     },
     "reached": {
         "Your code changes its input ids": "return found -> ids[0] = 0\n    return found",
         "got torch.int32. A comparison returns": "return found -> return found.int()",
         "For squared differences": ("change.abs() -> change.square().mean(dim=-1, keepdim=True)"),
+        "both arguments of the model have the shape (batch, len)": [
+            "real.expand_as(changed) -> real.unsqueeze(0)",
+            "real.expand_as(changed) -> real",
+        ],
+        # A relative tolerance is added.
+        "The threshold is not 0.0001": (
+            "change.abs() > 1e-4 -> change.abs() > 1e-4 + 1e-5 * before.abs()"
+        ),
+        # The first token that changes anything decides.
+        "Only one other token decides": (
+            "(change.abs() > 1e-4).any(dim=-1).any(dim=0) -> "
+            "(lambda moved: moved[moved.any(1).int().argmax()])((change.abs() > 1e-4).any(-1))"
+        ),
     },
-    "faults": {"Expected the faults as a dict": "return { -> return 0, {"},
+    "faults": {
+        "Expected the faults as a dict": "return { -> return 0, {",
+        "This is not the expected value": "~allowed & judged -> ~real & judged",
+    },
     "aim": {
         "those of the other words are not equal": aim_unevenly,
         "expected (d_model, d_k), where d_model": (
@@ -332,6 +371,15 @@ WRONG = {
         ),
         "cannot be compared with keys of": "w_k = inverse -> w_k = inverse[:, :-1]",
         "w_q contains NaN or infinity": "* math.sqrt -> / 0 * math.sqrt",
+        # Directions of x in which its rows are short are left out.
+        "attends most to word": "pinv(x) -> pinv(x, rcond=0.01)",
+        "expected exactly 0.75": [
+            "pinv(x) -> inv(x.T @ x + 1e-6 * torch.eye(x.shape[1], dtype=x.dtype)) @ x.T",
+        ],
+        FLOAT32: [
+            "return w_q, w_k -> return w_q.float(), w_k.float()",
+            "torch.linalg.pinv(x) -> torch.linalg.pinv(x.float()).to(x.dtype)",
+        ],
         "Expected a pair, `return w_q, w_k`": "return w_q, w_k -> return w_q @ w_k.T",
     },
 }

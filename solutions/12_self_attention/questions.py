@@ -221,7 +221,7 @@ def mask_cases(thorough: bool) -> Iterator[Case]:
 
 
 def blind_cases(thorough: bool) -> Iterator[Case]:
-    yield Case({"mask": torch.tensor([[[0, 0, 0], [0, 1, 1], [1, 1, 0]]]).bool()})
+    yield Case({"mask": torch.tensor([[[0, 1, 1], [0, 0, 0], [1, 0, 0]]]).bool()})
     for case in mask_cases(thorough):
         yield Case({"mask": mask_for(*case.inputs.values()).clone()})
 
@@ -231,9 +231,10 @@ MASK = Question(
     {"the mask": ""},
     mask_cases,
     {
-        "The mask is inverted. It must be True where a query may attend to a key.": (
-            "return mask -> return ~mask"
-        ),
+        "The mask is inverted. It must be True where a query may attend to a key.": [
+            "return mask -> return ~mask",
+            "ids != pad_id -> ids == pad_id",
+        ],
         "Only padding is masked; later positions are not.": "if causal -> if False",
         "Only later positions are masked; padding is not.": "ids != pad_id -> ids == ids",
         "Later positions are masked although causal is False.": [
@@ -251,9 +252,10 @@ MASK = Question(
         ),
         "The two masks are combined with or (|). A query may attend to a key only if both masks "
         "allow it: combine them with and (&).": "mask & -> mask |",
-        "Padding is masked as a query, by rows. Mask it as a key, by columns.": (
-            "real.expand(-1, size, -1) -> real.mT.expand(-1, -1, size)"
-        ),
+        "Padding is masked as a query, by rows. Mask it as a key, by columns.": [
+            "real.expand(-1, size, -1) -> real.mT.expand(-1, -1, size)",
+            "return mask -> return mask.mT",
+        ],
         "The rows of padding are masked too. A padding mask hides keys. The outputs at padding "
         "positions are not used, and fully masked rows need special care.": (
             "return mask -> return mask & real.mT"
@@ -270,6 +272,7 @@ MASK = Question(
         ],
     },
     named=True,
+    in_all_cases=True,
     either_precision=True,
     tidy=in_32_bits,
 )
@@ -288,6 +291,7 @@ BLIND = Question(
         "key.": "mask.any(dim=-1) -> mask.diagonal(dim1=-2, dim2=-1)",
     },
     named=True,
+    in_all_cases=True,
     either_precision=True,
     tidy=in_32_bits,
 )
@@ -322,7 +326,7 @@ def attention_cases(thorough: bool) -> Iterator[Case]:
     }
     plain = [by_hand, qkv([], 3, 3, 2, 2), qkv([2], 3, 5, 2, 7), qkv([2, 3], 5, 2, 3, 5)]
     hidden = [qkv([], 2, 3, 2, 2) | {"mask": torch.tensor([[True, False, True], [True] * 3])}]
-    hidden += [qkv([3], 2, 5, 3, 2) | {"mask": some(3, 2, 5)}]
+    hidden += [qkv([2, 3], 2, 5, 3, 2) | {"mask": some(2, 3, 2, 5)}]
     # An axis of size 1 is broadcast: a padding mask to all queries, a causal mask to all sentences.
     hidden += [qkv([2], 3, 5, 7, 2) | {"mask": some(2, 1, 5)}]
     hidden += [qkv([2, 3], 5, 5, 2, 3) | {"mask": torch.ones(1, 1, 5, 5).tril().bool()}]
@@ -340,7 +344,7 @@ def attention_cases(thorough: bool) -> Iterator[Case]:
     }
     if thorough:
         plain += [qkv([1], 1, 1, 1, 1), qkv([2, 3, 2], 3, 7, 5, 2), qkv([5], 7, 11, 3, 2)]
-        hidden += [qkv([5, 2], 3, 7, 2, 5) | {"mask": some(5, 1, 3, 7)}]
+        hidden += [qkv([5, 2], 3, 7, 2, 5) | {"mask": some(5, 1, 3, 7)[..., :1]}]
         hidden += [qkv([3], 7, 11, 5, 2) | {"mask": some(3, 7, 11)}]
     for inputs in [*plain, *hidden, low, *large, empty]:
         yield Case(inputs)
@@ -404,17 +408,26 @@ ATTENTION = Question(
             for number in (-1.0, -20.0, -1000.0)
             for more in ((), (NOT_MULTIPLIED,))
         ],
-        "The mask is applied after the softmax, and the remaining weights are divided by their "
-        "sum. If masked scores are far higher than the others, nothing remains: mask the scores "
-        "before the softmax.": [
+        "If masked scores are far higher than the others, nothing remains for the allowed keys. "
+        "The mask is applied only after the softmax, or it lowers masked scores instead of "
+        "replacing them.": [
+            f"{FILL} -> scores = scores - 100 * ~mask",
             (NOT_FILLED, f"{SOFTMAX} * mask -> F.normalize({SOFTMAX} * mask, 1, -1)"),
             (NOT_FILLED, " * mask -> * mask\n    weights = weights / weights.sum(-1, True)"),
         ],
         f"{OVERFLOW}of each row first, which does not change the weights, or call torch.softmax, "
-        "which does this.": f"{SOFTMAX} -> scores.exp() / scores.exp().sum(-1, True)",
+        "which does this.": [
+            f"{SOFTMAX} -> scores.exp() / scores.exp().sum(-1, True)",
+            f"{SOFTMAX} -> F.normalize(scores.exp(), 1, -1)",
+        ],
         "The largest of all scores is subtracted before exp. In a row with far lower scores, all "
-        "exponentials are then 0. Subtract the largest score of each row.": (
-            f"{SOFTMAX} -> F.normalize((scores - scores.max()).exp(), 1, -1, eps=0)"
+        "exponentials are then 0. Subtract the largest score of each row.": [
+            f"{SOFTMAX} -> F.normalize((scores - scores.max()).exp(), 1, -1, eps={eps})"
+            for eps in (0, 1e-12)
+        ],
+        "The logarithm of the sum of the exponentials is subtracted from the scores, and rounded "
+        "if these are far from 0. Divide by the sum itself, or call torch.softmax.": (
+            f"{SOFTMAX} -> (scores - scores.logsumexp(-1, True)).exp()"
         ),
         "Context and weights are exchanged: return context, weights.": (
             "return context, weights -> return weights, context"
@@ -467,15 +480,18 @@ def leaked_cases(thorough: bool) -> Iterator[Case]:
         asked += [(torch.randn(3, 11), some(3, 11), 5, 7.0)]
     names = ("scores", "mask", "d_k", "fill")
     made = [dict(zip(names, each, strict=True)) for each in asked]
-    for inputs in [*made, doubled(made[1])]:
+    exact = doubled(made[1])
+    exact["scores"] += 1e6  # this changes no weight
+    rounded = "The scores are float64 and near 1,000,000; float32 would round their differences."
+    for inputs, general in [*((each, "") for each in made), (exact, rounded)]:
         for before in (True, False):
-            yield Case(inputs | {"before": before})
+            yield Case(inputs | {"before": before}, general=general)
 
 
 def enough_cases(thorough: bool) -> Iterator[Case]:
-    asked = [(3.0, 4, 1, 1, 0.25), (0.0, 4, 1, 1, 0.25), (3.0, 9, 5, 2, 0.1), (0.5, 4, 7, 1, 0.4)]
+    asked = [(3.0, 7, 5, 2, 0.1), (3.0, 4, 1, 1, 0.75), (0.0, 4, 1, 1, 0.45), (0.5, 4, 7, 1, 0.4)]
     if thorough:
-        asked += [(40.0, 64, 3, 50, 0.001), (0.0, 2, 9, 1, 0.5), (11.0, 5, 13, 7, 0.03)]
+        asked += [(4e4, 64, 3, 50, 0.001), (0.0, 2, 9, 1, 0.5), (11.0, 5, 13, 7, 0.03)]
     names = ("bound", "d_k", "seen", "hidden", "share", "before")
     for each in asked:
         for before in (True, False):
@@ -533,6 +549,8 @@ ENOUGH = Question(
         "The scores are not considered. A masked score may be higher than the allowed ones.": (
             "gap + math -> math"
         ),
+        "This is sufficient for the best scores. In the worst case, masked scores are as high as "
+        "possible and allowed scores as low as possible.": "gap + math -> -gap + math",
         "The numbers of keys are not used. More masked keys receive more weight together, and more "
         "allowed keys leave less for them.": f"{RATIO} -> 1",
         "The number of masked keys is used, but the number of allowed keys is not.": (
@@ -615,14 +633,20 @@ def reached_cases(thorough: bool) -> Iterator[Case]:
     yield box(Late, [1, 2, 6, 3], "a model whose outputs all start with 1", bands=ahead)
     everything = ((FAR, FAR),)
     yield box(Normalised, three, "a model with normalised outputs", bands=everything)
-    for token in (5, 0, 6):
+    for token in (5, 0, VOCAB - 1):
         text = f"a model, token {token} influences all outputs"
         yield box(Trigger, three, text, heard=token)
-    yield box(Trigger, three, "a model with a leak of 0.0005", heard=5, loud=5e-4)
-    yield box(Whisper, three, "a model with rounding errors")
-    thin = [0.0, 0.0, 0.0, 3e-4]
-    yield box(Trigger, three, "a model with a leak in one component", heard=5, loud=thin)
+    yield box(Whisper, three, "a model with small leaks", loud=6e-4)
+    yield box(Whisper, three, "a model with rounding errors", loud=2e-5)
+    two, one = [1.5e-4, 0.0, 0.0, 1.5e-4], [5e-4, 0.0, 0.0, 0.0]
+    yield box(Trigger, three, "a model with a leak in two components", heard=5, loud=two)
+    yield box(Trigger, three, "a model with a leak in one component", heard=5, loud=one)
     yield box(Trigger, three, "a model with changes of 0.00008", heard=5, loud=8e-5)
+    up_and_down = [8e-5, 0.0, 0.0, 0.0]
+    text = "a model with changes of 0.00008 and -0.00008"
+    yield box(Trigger, [3, 2, 4], text, heard=1, against=0, loud=up_and_down)
+    text = "a model with outputs near 50 and a leak of 0.0005"
+    yield box(Trigger, three, text, heard=5, loud=5e-4, level=50.0)
     yield box(Box, padded, "a model with a padding mask", 1)
     yield box(Box, padded, "a model without a padding mask", 1, sees_padding=True)
     if thorough:
@@ -664,9 +688,27 @@ REACHED = Question(
         "cancel. Compare each component separately.": [
             f"{COMPARED} -> change.{each}(dim=-1, keepdim=True).abs()" for each in ("sum", "mean")
         ],
-        "Only the first component of an output is compared.": (
-            f"{COMPARED} -> change[..., :1].abs()"
+        "Only one component of an output is compared. Compare all of them.": [
+            f"{COMPARED} -> change[..., {each}].abs()" for each in (":1", "-1:")
+        ],
+        "A single component that changes is enough: combine them with any.": (
+            "any(dim=-1) -> all(dim=-1)"
         ),
+        "A single token that changes an output is enough: compare the outputs for each token "
+        "separately, and combine the tokens with any.": [
+            "any(dim=0) -> all(dim=0)",
+            f"{COMPARED} -> {COMPARED}.mean(dim=0, keepdim=True)",
+            f"{COMPARED} -> change.mean(dim=0, keepdim=True).abs()",
+        ],
+        "The copies are compared with each other. Compare each with the output for the original "
+        "sentence.": [
+            f"{COMPARED} -> {each}"
+            for each in (
+                "change.diff(dim=0).abs()",
+                "(change - change[:1]).abs()",
+                "(change.amax(0) - change.amin(0)).unsqueeze(0)",
+            )
+        ],
         "The result is inverted: it must be True where a position influences an output.": (
             "return found -> return ~found"
         ),
@@ -675,8 +717,9 @@ REACHED = Question(
         ),
         "The threshold is not 0.0001. A component counts as changed if it differs by more than "
         "this; smaller differences are rounding errors. (For squared differences the threshold "
-        "would be 0.00000001.)": [
-            f"1e-4 -> {another}" for another in (0.0, 1e-8, 1e-6, 1e-5, 1e-3, 1e-2)
+        "would be 0.00000001, and torch.allclose adds a relative tolerance.)": [
+            f"1e-4 -> {another}"
+            for another in (0.0, 1e-8, 1e-6, 1e-5, 1e-3, 1e-2, "1e-4 + 1e-5 * before.abs()")
         ],
         "One of the tokens is never tried. Try all tokens from 0 to vocab_size - 1.": [
             ("ids.repeat(vocab_size, -> ids.repeat(vocab_size - 1,", f"{TOKENS} -> {each}")
@@ -689,11 +732,20 @@ REACHED = Question(
         ],
         "Padding positions are left out. The question is whether their tokens matter: replace "
         "them as well, and pass `real` unchanged.": "return found -> return found & real",
-        "`real` is replaced by True everywhere. Pass it unchanged.": (
-            "before = -> real = torch.ones_like(real)\n    before ="
-        ),
-        "Only one other token is tried at each position. Some tokens change nothing where another "
-        "one does: try all tokens.": [
+        "`real` is changed. Pass it unchanged, also when the token of a padding position is "
+        "replaced.": [
+            "before = -> real = torch.ones_like(real)\n    before =",
+            *(
+                f"real.expand_as(changed) -> {each}"
+                for each in (
+                    "torch.ones_like(changed).bool()",
+                    "(real | (torch.arange(len(ids)) == position)).expand_as(changed)",
+                    "real & (changed != 0)",
+                )
+            ),
+        ],
+        "Only one other token decides at each position. Some tokens change nothing where another "
+        "one does: combine the results of all tokens.": [
             f"{TOKENS} -> {each}"
             for each in (
                 "(ids[position] + 1) % vocab_size",
@@ -708,6 +760,7 @@ REACHED = Question(
         "compare all outputs.": "return found -> return found.tril()",
     },
     named=True,
+    in_all_cases=True,
     either_precision=True,
     tidy=in_32_bits,
 )
@@ -717,13 +770,15 @@ FAULTS = Question(
     {"the faults": ""},
     faults_cases,
     {
-        "The outputs at padding positions are judged as well. They are not used: leave them out.": (
-            "judged = real.unsqueeze(1) -> judged = torch.ones_like(reached)"
-        ),
+        "The outputs at padding positions are judged as well. They are not used: leave them out.": [
+            "judged = real.unsqueeze(1) -> judged = torch.ones_like(reached)",
+            "~allowed & judged -> ~allowed",
+        ],
         "Padding that influences an output is a leak as well, before and after the position of the "
         "output.": [
             "~allowed & judged -> ~allowed & judged & real",
             "~allowed & judged -> (~allowed & judged).triu(1)",
+            "~allowed & judged -> ~allowed & judged & (real | torch.ones_like(reached).triu(1))",
         ],
         "A position may influence its own output; only later positions may not.": (
             "tril() -> tril(-1)"
@@ -743,6 +798,7 @@ FAULTS = Question(
         ),
     },
     named=True,
+    in_all_cases=True,
     tidy=lambda found: {name: [tuple(pair) for pair in pairs] for name, pairs in found.items()},
 )
 
@@ -753,7 +809,7 @@ FAULTS = Question(
 def aim(x, target, share):
     words = len(target)
     score = math.log((words - 1) * share / (1 - share))
-    aimed = score * torch.eye(words)[target]
+    aimed = score * torch.eye(words, dtype=x.dtype)[target]
     inverse = torch.linalg.pinv(x)
     w_q = inverse @ aimed * math.sqrt(words)
     w_k = inverse
@@ -770,9 +826,8 @@ AIM = Question(
             f"{SCALE} -> words",
             f"{SCALE} -> math.sqrt(x.shape[1])",
         ],
-        "Queries and keys are exchanged: word i must attend to target[i].": (
-            "return w_q, w_k -> return w_k, w_q"
-        ),
+        "Queries and keys are exchanged, or a matrix is transposed: word i must attend to "
+        "target[i].": ("return w_q, w_k -> return w_k, w_q"),
         "The target competes with words - 1 other words, each with exp(0) = 1. Its score must be "
         "higher by ln(words - 1) than for two words.": [
             f"{STRENGTH} -> share / (1 - share)",
@@ -790,7 +845,7 @@ AIM = Question(
         "gives its target the weight": "inverse @ aimed -> 10 * inverse @ aimed",
         "Word 0 attends most to word 0; expected word 1": "[target] -> [list(range(words))]",
         "These are queries and keys. Return the projections that compute them from x.": (
-            "torch.linalg.pinv(x) -> torch.eye(words)"
+            "torch.linalg.pinv(x) -> torch.eye(words, dtype=x.dtype)"
         ),
     },
 )

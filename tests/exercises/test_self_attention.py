@@ -78,10 +78,10 @@ def test_what_is_enough_is_enough_in_the_worst_case_and_no_less_is(before):
 def test_no_change_in_a_box_is_near_what_counts_as_rounding():
     """So that no right answer depends on where the line is drawn, or on what is above it."""
     far = black_boxes.FAR
-    boxes = [*checks.suspects().values(), black_boxes.Total(), black_boxes.Whisper()]
+    boxes = [*checks.suspects().values(), black_boxes.Total(), black_boxes.Whisper(2e-5)]
     boxes += [black_boxes.Late(((far, 1),)), black_boxes.Normalised(((far, far),))]
     boxes += [black_boxes.Normalised(((1, 0), (1, 0)))]
-    boxes += [black_boxes.Trigger(0), black_boxes.Trigger(6), black_boxes.Trigger(5, loud=5e-4)]
+    boxes += [black_boxes.Trigger(0), black_boxes.Trigger(10), black_boxes.Trigger(5, loud=5e-4)]
     ids, real = torch.tensor([0, 2, 3, 1, 4]), torch.tensor([False, True, True, True, True])
     for box in boxes:
         for position in range(len(ids)):
@@ -118,7 +118,7 @@ def test_the_words_to_aim_can_be_told_apart():
     """A badly conditioned x would make right answers fail by rounding."""
     torch.manual_seed(0)  # as in a check
     for wanted in checks._aims(True):
-        assert torch.linalg.cond(wanted.x) < 10
+        assert torch.linalg.cond(wanted.x) < (10 if wanted.x.dtype == torch.float32 else 600)
         ones = torch.ones(len(wanted.target)).double()
         torch.testing.assert_close(wanted.weights.sum(dim=1), ones)
 

@@ -80,12 +80,16 @@ def _as_precise(answer: Any, inputs: Inputs) -> Any:
     if any(isinstance(each, Tensor) and each.dtype == torch.float64 for each in inputs.values()):
         for each in several:
             if type(each) is Tensor and torch.equal(each.double(), each.float().double()):
-                raise CheckFailed(
-                    "  The inputs are float64, but a result is computed in float32, which loses "
-                    "half of the digits. Keep the dtype of the inputs: do not convert to float32 "
-                    f"(.float()), and create new tensors with dtype=….dtype.\n{describe(inputs)}"
-                )
+                raise _computed_in_float32(inputs)
     return answer
+
+
+def _computed_in_float32(inputs: Inputs) -> CheckFailed:
+    return CheckFailed(
+        "  The inputs are float64, but a result is computed in float32, which loses half of the "
+        "digits. Keep the dtype of the inputs: do not convert to float32 (.float()), and create "
+        f"new tensors with dtype=….dtype.\n{describe(inputs)}"
+    )
 
 
 def _truths(what: str) -> Callable[[Any, Inputs], Any]:
@@ -309,12 +313,12 @@ def _aims(thorough: bool) -> list[_Aim]:
 
     found = [
         _Aim(torch.eye(3), [1, 2, 0], 0.8),
-        _Aim(torch.tensor([[2.0, 0.0], [1.0, 1.0]]), [1, 0], 0.75),
+        _Aim(torch.tensor([[2.0, 1.0], [2.0, 1.01]], dtype=torch.float64), [1, 0], 0.75),
         _Aim(words(5, 7), [1, 1, 0, 4, 2], 0.9),
         _Aim(words(5, 5), [0, 1, 2, 3, 4], 0.05),
     ]
     if thorough:
-        found += [_Aim(words(7, 11), [3] * 7, 0.6), _Aim(words(2, 13), [0, 0], 0.99)]
+        found += [_Aim(words(7, 11), [3] * 7, 0.6), _Aim(words(2, 13), [0, 0], 0.999)]
         found += [_Aim(words(11, 17), [*range(1, 11), 0], 0.7)]
     return found
 
@@ -326,7 +330,7 @@ def aim(candidate: object, thorough: bool = False) -> None:
         inputs = {"x": wanted.x, "target": wanted.target, "share": wanted.share}
         pair = expect_pair(call_twice(candidate, inputs), ("w_q", "w_k"), inputs)
         w_q, w_k = (
-            _matrix(in_32_bits(each), name, wanted, inputs)
+            _matrix(each, name, wanted, inputs)
             for each, name in zip(pair, ("w_q", "w_k"), strict=True)
         )
         if w_q.shape != w_k.shape:
@@ -334,11 +338,11 @@ def aim(candidate: object, thorough: bool = False) -> None:
                 f"  Queries of dimension {w_q.size(1)} cannot be compared with keys of dimension "
                 f"{w_k.size(1)}.\n{describe(inputs)}"
             )
-        _expect_aim(w_q.double(), w_k.double(), wanted, inputs)
+        _expect_aim(w_q, w_k, wanted, inputs)
 
 
 def _matrix(answer: object, name: str, wanted: _Aim, inputs: Inputs) -> Tensor:
-    matrix = plain_tensor(answer, name, inputs)
+    matrix = plain_tensor(in_32_bits(answer), name, inputs)
     if matrix.dim() != 2 or len(matrix) != wanted.x.size(1) or not matrix.size(1):
         raise CheckFailed(
             f"  {name} has the shape {tuple(matrix.shape)}; expected (d_model, d_k), where d_model "
@@ -346,7 +350,10 @@ def _matrix(answer: object, name: str, wanted: _Aim, inputs: Inputs) -> Tensor:
         )
     if not matrix.isfinite().all():
         raise CheckFailed(f"  {name} contains NaN or infinity.\n{describe(inputs)}")
-    return matrix
+    precise = cast(Tensor, answer).detach()
+    if precise.dtype != wanted.x.dtype and wanted.x.dtype == torch.float64:
+        raise _computed_in_float32(inputs)
+    return precise.double()
 
 
 def _expect_aim(w_q: Tensor, w_k: Tensor, wanted: _Aim, inputs: Inputs) -> None:
@@ -359,6 +366,8 @@ def _expect_aim(w_q: Tensor, w_k: Tensor, wanted: _Aim, inputs: Inputs) -> None:
         return torch.allclose(one, other, 1e-3, 1e-5)
 
     if alike(weights):
+        if wanted.x.dtype == torch.float64 and not torch.allclose(weights, right, 0, 1e-7):
+            raise _computed_in_float32(inputs)
         return
     strength = math.log(wanted.share / (1 - wanted.share))
     towards = strength + math.log(words - 1)
@@ -373,7 +382,10 @@ def _expect_aim(w_q: Tensor, w_k: Tensor, wanted: _Aim, inputs: Inputs) -> None:
     elif w_q.shape == right.shape and alike((w_q @ w_k.T / math.sqrt(words)).softmax(dim=-1)):
         said = "These are queries and keys. Return the projections that compute them from x."
     elif alike((scores.T / root).softmax(dim=-1)):
-        said = "Queries and keys are exchanged: word i must attend to target[i]."
+        said = (
+            "Queries and keys are exchanged, or a matrix is transposed: word i must attend to "
+            "target[i]."
+        )
     elif any(
         alike(weights, ((strength + more) * aimed).softmax(-1)) for more in (0, math.log(words))
     ):

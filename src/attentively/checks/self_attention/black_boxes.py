@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attentively.attention import scaled_dot_product
 
-VOCAB, FAR = 7, 100
+VOCAB, FAR = 11, 100
 Model = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -27,6 +27,11 @@ class Box(nn.Module):
 
     def forward(self, ids: Tensor, real: Tensor) -> Tensor:
         """Return one output for each position."""
+        if ids.shape != real.shape or ids.dim() != 2:
+            raise ValueError(
+                "both arguments of the model have the shape (batch, len); ids has "
+                f"{tuple(ids.shape)}, real has {tuple(real.shape)}"
+            )
         x = self.table[ids]
         ones = torch.ones(ids.size(1), ids.size(1), dtype=torch.bool)
         for back, ahead in self.bands:
@@ -49,22 +54,37 @@ class Normalised(Box):
 class Trigger(Box):
     """A model in which one token, at any position, is added to all outputs."""
 
-    def __init__(self, heard: int, loud: float | list[float] = 1.0) -> None:
+    def __init__(
+        self,
+        heard: int,
+        loud: float | list[float] = 1.0,
+        against: int = -1,
+        level: float = 0.0,
+    ) -> None:
         super().__init__()
         self.heard, self.loud = heard, torch.as_tensor(loud)
+        self.against = against
+        """The token that is subtracted."""
+        self.level = level
+        """What is added to all outputs without a token."""
 
     def forward(self, ids: Tensor, real: Tensor) -> Tensor:
         """Return one output for each position."""
-        heard = ((ids == self.heard) & real).any(dim=1)
-        return super().forward(ids, real) + self.loud * heard[:, None, None]
+        added, taken = (((ids == t) & real).any(dim=1).float() for t in (self.heard, self.against))
+        moved = self.loud * (added - taken)[:, None, None]
+        return super().forward(ids, real) + self.level + moved
 
 
 class Whisper(Box):
-    """A model in which all positions influence all outputs, below the threshold."""
+    """A model in which all positions influence all outputs a little."""
+
+    def __init__(self, loud: float) -> None:
+        super().__init__()
+        self.loud = loud
 
     def forward(self, ids: Tensor, real: Tensor) -> Tensor:
         """Return one output for each position."""
-        return super().forward(ids, real) + 2e-5 * self.table[ids].mean(dim=1, keepdim=True)
+        return super().forward(ids, real) + self.loud * self.table[ids].mean(dim=1, keepdim=True)
 
 
 class Late(Box):
