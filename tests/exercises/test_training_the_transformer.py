@@ -97,6 +97,18 @@ def test_what_is_shown_is_not_what_the_visible_check_uses():
     assert all(log not in shown.values() for _, log in recorded_runs.runs_of(recorded_runs.CHECKED))
 
 
+def test_grading_uses_the_logs_that_are_shown_too():
+    seen = []
+    faults = {str(log): fault for fault, log in recorded_runs.runs_of(0)}
+
+    def diagnose(log):
+        seen.append(log)
+        return faults[str(log)]
+
+    checks.diagnosis(diagnose, thorough=True)
+    assert all(log in seen for log in checks.logs().values())
+
+
 def test_an_answer_learned_from_the_logs_that_are_shown_does_not_pass():
     by_heart = {str(log): checks.fault_of(letter) for letter, log in checks.logs().items()}
     with pytest.raises(CheckFailed, match="returns 'none' for a run"):
