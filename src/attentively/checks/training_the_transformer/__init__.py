@@ -180,8 +180,8 @@ def _what_is_off(answer: object, recorded: Recorded) -> str:
     except (TypeError, ValueError, IndexError):
         return "Expected a list of lists of indices."
     return (
-        "Begin with the shortest pair; pairs of equal length keep their order. A new batch begins only "
-        "if the next pair does not fit."
+        "Begin with the shortest pair; pairs of equal length keep their order. A new batch begins "
+        "only if the next pair does not fit."
     )
 
 
@@ -316,7 +316,7 @@ def _as_state(answer: object, inputs: Inputs) -> dict[str, object]:
 
 @_parts.part("diagnosing training faults", "diagnose")
 def diagnosis(diagnose: object, thorough: bool = False) -> None:
-    """Check the diagnosis of recorded runs, of other seeds and sizes; grading adds all the others."""
+    """Check the diagnosis of recorded runs that are not shown; grading uses all runs."""
     for fault, log in runs_of(0 if thorough else CHECKED):
         answer = call_twice(diagnose, {"log": log})
         if answer == fault and isinstance(answer, str):
