@@ -127,7 +127,7 @@ def batches_of_arrays(sizes, limit):
 def share_of_real_tokens(batches, sizes):
     sides = [[[sizes[i][side] for i in batch] for side in (0, 1)] for batch in batches]
     lengths = [side for batch in sides for side in batch]
-    return 1 - sum(map(sum, lengths)) / sum(len(each) * max(each) for each in lengths)
+    return 1 - sum(map(sum, sizes)) / sum(len(each) * max(each) for each in lengths)
 
 
 def share_of_tensors(batches, sizes):
@@ -430,6 +430,12 @@ WRONG = {
         "`return the lowest loss, the perplexity`": "return loss, perplexity -> return loss",
     },
     "steps_at": {
+        # leaves out step 1; stops at the first step whose learning rate is too low
+        "not the expected value of the number of steps": [
+            "math.ceil(scaled * warm_up_steps**1.5) -> "
+            "max(2, math.ceil(scaled * warm_up_steps**1.5))",
+            "max(0, last - first + 1) -> (last if first == 1 else 0)",
+        ],
         "Expected the number of steps as an int, got a float": (
             "math.ceil(scaled * warm_up_steps**1.5) -> scaled * warm_up_steps**1.5"
         ),

@@ -90,11 +90,23 @@ def test_each_fault_is_there_in_every_setting():
     assert {len(log) for _, log in runs} == {10}
 
 
-def test_what_is_shown_is_not_what_is_checked():
+def test_what_is_shown_is_not_what_the_visible_check_uses():
     shown = checks.logs()
     assert sorted(shown) == list("ABCDEFG")
     assert {checks.fault_of(letter) for letter in shown} == set(recorded_runs.SIGNS)
-    assert all(log not in shown.values() for _, log in recorded_runs.runs_of(1))
+    assert all(log not in shown.values() for _, log in recorded_runs.runs_of(recorded_runs.CHECKED))
+
+
+def test_grading_uses_the_logs_that_are_shown_too():
+    seen = []
+    faults = {str(log): fault for fault, log in recorded_runs.runs_of(0)}
+
+    def diagnose(log):
+        seen.append(log)
+        return faults[str(log)]
+
+    checks.diagnosis(diagnose, thorough=True)
+    assert all(log in seen for log in checks.logs().values())
 
 
 def test_an_answer_learned_from_the_logs_that_are_shown_does_not_pass():

@@ -36,7 +36,6 @@ from attentively.checks.recording_model import (
 from attentively.checks.recordings import Topic
 from attentively.checks.training_the_transformer.recorded_runs import (
     CHECKED,
-    SHOWN,
     SIGNS,
     fault_of,
     logs,
@@ -180,7 +179,10 @@ def _what_is_off(answer: object, recorded: Recorded) -> str:
                 return f"The batch {batch} needs {needed} positions; the limit is {limit}."
     except (TypeError, ValueError, IndexError):
         return "Expected a list of lists of indices."
-    return "Begin with the shortest pair; a new batch begins only if the next pair does not fit."
+    return (
+        "Begin with the shortest pair; pairs of equal length keep their order. A new batch begins "
+        "only if the next pair does not fit."
+    )
 
 
 # Part 4
@@ -314,8 +316,8 @@ def _as_state(answer: object, inputs: Inputs) -> dict[str, object]:
 
 @_parts.part("diagnosing training faults", "diagnose")
 def diagnosis(diagnose: object, thorough: bool = False) -> None:
-    """Check the diagnosis of recorded runs, with other seeds and sizes than those shown."""
-    for fault, log in runs_of(SHOWN if thorough else CHECKED):
+    """Check the diagnosis of recorded runs that are not shown; grading uses all runs."""
+    for fault, log in runs_of(0 if thorough else CHECKED):
         answer = call_twice(diagnose, {"log": log})
         if answer == fault and isinstance(answer, str):
             continue

@@ -10,7 +10,7 @@ _RECORDED = Path(__file__).with_name("recorded_runs.json")
 """Written by tools/record_runs.py: for each setting, one run per fault and one without."""
 SHOWN, CHECKED = 1, 2
 """Settings: those before the first are shown in the notebook. The visible check uses those from the
-second on, which are the hardest to distinguish; grading uses all that are not shown."""
+second on, which are the hardest to distinguish; grading uses all, the shown ones too."""
 SIGNS = {
     "none": "both losses fall to the end, and the exact-match rate rises. At the end, the training "
     "loss can be above or below the validation loss: label smoothing raises it, and without "
