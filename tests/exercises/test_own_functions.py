@@ -36,6 +36,7 @@ BUILT_IN = {
         *torch.ones(3, 2, 2)
     ),
     "torch:layer_norm": lambda: torch.layer_norm(torch.ones(2), (2,)),
+    "torch:native_layer_norm": lambda: torch.native_layer_norm(torch.ones(2), (2,), None, None, 0),
     "torch:rms_norm": lambda: torch.rms_norm(torch.ones(2), (2,)),
 }
 """A call of each function that is not written in Python."""
