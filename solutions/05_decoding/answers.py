@@ -289,6 +289,11 @@ SELECTED = "state = new_state.select(parent)"
 WRONG = {
     "greedy": {
         "Expected a pair, `return tokens, log_probability`": f"{questions.PAIR} -> return tokens",
+        # END is lost where it is the last token allowed.
+        "This is not the expected value": (
+            "if token == END_ID: -> if token == END_ID and len(tokens) + 1 == max_len:\n"
+            "            total -= float(log_probabilities[token])\n        if token == END_ID:"
+        ),
         "The first call is step(START_ID, None)": "step(token, state) -> step(token, None)",
         "Your code raises TypeError": "step(token, state) -> step(state, token)",
     },
@@ -360,10 +365,24 @@ WRONG = {
         "Expected is a list of pairs (tokens, score)": [
             "return finished -> return [tokens for tokens, _ in finished]",
             "return finished -> return finished[0]",
+            "range(1, max_len + 1) -> range(1, min(max_len, 20) + 1)",
+        ],
+        "The search stops too late": [
+            f"{questions.BEST_LIVE} -> partial[0][1] / max_len**alpha",
+            # More than beam_size finished hypotheses count in rule 5.
+            (
+                f"{questions.KEPT} -> finished",
+                f"{questions.FULL} -> len(finished) >= beam_size",
+                "return finished -> return finished[:beam_size]",
+            ),
+            (
+                f"{questions.KEPT} -> finished",
+                "return finished -> return finished[:beam_size]",
+            ),
         ],
     },
     "top_p": {
-        "The probabilities sum to 0.36. They must sum to 1.": (
+        "The probabilities sum to 0.61. They must sum to 1.": (
             f"{questions.KEEPING} -> (before + ordered <= p)",
             f"{questions.SHARES} -> 1",
         ),
@@ -388,6 +407,9 @@ WRONG = {
         "tipping_alphas, gnmt. At the expected alpha, both hypotheses have the same score": (
             "return power, gnmt -> return power, 1.0"
         ),
+        "tipping_alphas, power. At the expected alpha": (
+            "return power, gnmt -> return min(power, 2.0), gnmt"
+        ),
     },
     "tipping_temperature": {
         "the two probabilities have the ratio": f"{questions.LOG_RATIO} -> 1.0",
@@ -401,16 +423,38 @@ WRONG = {
             f"{SELECTED} -> state = new_state",
             f"{SELECTED} -> state = new_state.select(parent.sort().values)",
         ],
-        "is returned with the log-probability": "text[:-1], totals -> text, totals",
+        "the sum over its tokens and END, which is not returned": [
+            "text[:-1], totals -> text, totals",
+            "totals[row].item() -> totals[row].item() / len(text)",
+        ],
         "the most probable first": "reverse=True -> reverse=False",
         "clones: Expected are pairs (tokens, log-probability)": "[:beam_size] -> ",
         "that finish within max_len steps": (
             "for row, text in -> if len(ended) >= beam_size:\n"
             "            break\n        for row, text in"
         ),
+        "This is not the expected value of clones": [
+            "range(max_len) -> range(max_len - 1)",
+            "range(max_len) -> range(max_len + 1)",
+            "totals[0] = 0.0 -> totals[0] = 0.0 if beam_size > 1 else -torch.inf",
+        ],
+        "a hypothesis with the log-probability −inf": "and totals[row] > -torch.inf -> ",
     },
     "ranked": {
-        "Expected are the token lists, the best first": "[tokens for tokens, _ -> [pair for pair",
+        "Expected are the token lists, the best first": [
+            "[tokens for tokens, _ -> [pair for pair",
+            # Of several hypotheses of the same length, only one is returned.
+            "sorted(ended -> sorted({len(pair[0]): pair for pair in ended}.values()",
+        ],
+        "Divide the log-probability, a negative number": (
+            "return log_probability / -> return math.exp(log_probability) /"
+        ),
+    },
+    "sampled": {
+        "Expected are the tokens": [
+            f"{questions.PAST} if p == 1 else int((ordered > 0).sum()) - 1",
+            "min(index, last) -> index % (last + 1)",
+        ],
     },
 }
 

@@ -39,6 +39,9 @@ FORK: Table = {
 """Greedy search outputs "a a" with 0.24; "b a" has 0.36."""
 
 
+LONG: Table = {" ".join("a" * number): {"a": 0.9, "END": 0.1} for number in range(30)}
+
+
 def random_table(seed: int, depth: int, number: int) -> Table:
     """Return a table with a row for each prefix of up to `depth` words, in hundredths."""
     generator = torch.Generator().manual_seed(seed)
@@ -77,7 +80,7 @@ def greedy(step, max_len):
 
 
 def greedy_cases(thorough: bool) -> Iterator[Case]:
-    asked = [(ONE_WORD, 5), (TWO_WORDS, 5), (AGAIN, 7), (NOTHING, 3), (AGAIN, 2), (AGAIN, 3)]
+    asked = [(ONE_WORD, 5), (TWO_WORDS, 5), (AGAIN, 7), (NOTHING, 3), (AGAIN, 2), (AGAIN, 4)]
     if thorough:
         asked += [(random_table(seed, 3, 3), max_len) for seed in (1, 2, 5) for max_len in (2, 7)]
     return on_tables(("max_len",), asked)
@@ -207,9 +210,11 @@ def beam_cases(thorough: bool) -> Iterator[Case]:
         (random_table(31, 1, 2), 3, 3, 1.0),
         (random_table(24, 2, 2), 3, 3, 1.0),
         (random_table(9, 1, 2), 2, 5, 1.0),
+        (random_table(9, 2, 2), 3, 5, 0.5),
         (random_table(44, 1, 2), 3, 5, 1.0),
         (random_table(25, 1, 2), 2, 2, 0.0),
         (random_table(2, 1, 2), 2, 4, 0.5),
+        (LONG, 2, 60, 1.0),
     ]
     if thorough:
         asked += [
@@ -277,12 +282,16 @@ BEAM = Question(
         ),
         "An extension has only the log-probability of its last token. Add that of the partial "
         "hypothesis.": "total + value -> value",
-        "Each partial hypothesis is extended by its most probable token only. Extend it by every "
-        "token, then compare all extensions.": (
-            f"{TOKENS} -> [(int(log_probabilities.argmax()), float(log_probabilities.max()))]"
+        "Hypotheses of beam search are missing. Extend each partial hypothesis by every token, and "
+        "keep the beam_size most probable extensions that do not end.": [
+            f"{TOKENS} -> [(int(log_probabilities.argmax()), float(log_probabilities.max()))]",
+            f"{NEXT} -> partial[:1]",
+        ],
+        "The least probable extensions are kept. Sort them with the most probable one first.": (
+            "extension[1], reverse=True -> extension[1]"
         ),
-        "All extensions are kept. Only the beam_size most probable ones that do not end are "
-        "extended further.": f"{NEXT} -> partial",
+        "Too many extensions are kept. Only the beam_size most probable ones that do not end are "
+        "extended further.": [f"{NEXT} -> partial", f"{NEXT} -> partial[: beam_size + 1]"],
         "A hypothesis continues from the state of the one that had its index before, instead of "
         "the one that it extends. Store the state with each hypothesis.": (
             continuing_from("states[min(i, len(states) - 1)]")
@@ -312,9 +321,9 @@ BEAM = Question(
             "partial[0][1] / -> partial[-1][1] /",
             f"{BEST_LIVE} -> partial[0][1]",
         ],
-        "The search always runs until max_len. Rule 5: once beam_size hypotheses are kept and the "
-        "most probable partial hypothesis, scored at its present length, is better than none of "
-        "them, it stops.": f"{FULL} -> False",
+        "The search stops too late, or only at max_len. Rule 5: once beam_size hypotheses are kept "
+        "and the most probable partial hypothesis, scored at its present length, is better than "
+        "none of them, it stops.": f"{FULL} -> False",
         "Hypotheses without END are returned. Return finished ones only.": (
             "return finished -> finished += [(t, total / divisor) for t, total, _ in partial]\n"
             "    return finished[:beam_size]"
@@ -346,9 +355,9 @@ def top_p(scores, temperature, p):
 
 def top_p_cases(thorough: bool) -> Iterator[Case]:
     asked = [
-        (torch.tensor([0.25, 0.08, 0.36, 0.1, 0.21]).log(), 1.0, 0.6),
+        (torch.tensor([0.25, 0.08, 0.36, 0.1, 0.21]).log(), 1.0, 0.615),
         (torch.tensor([0.6, 0.3, 0.1]).log(), 1.0, 0.8),
-        (torch.tensor([2.0, 0.0, 1.0, -1.0]), 2.0, 0.9),
+        (torch.tensor([2.0, 0.0, 1.0, -1.0]), 2.0, 0.85),
         (torch.tensor([2.0, 0.0, 1.0, -1.0]), 0.5, 0.93),
         (torch.tensor([1.0, 3.0, 0.0]), 1.0, 0.1),
         (torch.tensor([0.4, 0.2, 0.2, 0.2]).log(), 1.0, 0.5),
@@ -447,7 +456,7 @@ def costs(words, max_len, beam_size):
 
 
 def cost_cases(thorough: bool) -> Iterator[Case]:
-    sizes = [(2, 4, 5), (3, 4, 5), (1, 4, 3), (267, 12, 10)]
+    sizes = [(2, 4, 7), (3, 4, 5), (1, 4, 3), (267, 12, 10)]
     sizes += [(5, 3, 7), (2, 6, 11), (4, 1, 3), (3, 91, 4)] * thorough
     yield from cases_of(("words", "max_len", "beam_size"), sizes)
 
@@ -525,10 +534,10 @@ def tipping_alphas(short, long):
 
 
 def alpha_cases(thorough: bool) -> Iterator[Case]:
-    asked = [([0.5, 0.4], [0.8, 0.5, 0.4]), ([0.5, 0.3], [0.9, 0.5, 0.4, 0.6])]
+    asked = [([0.5, 0.4], [0.8, 0.5, 0.4]), ([0.9, 0.8], [0.25, 0.3, 0.9])]
     if thorough:
         asked.append(([0.7, 0.6, 0.8], [0.9, 0.9, 0.7, 0.8, 0.6, 0.9, 0.8]))
-        asked.append(([0.1, 0.9], [0.25, 0.3, 0.9]))
+        asked.append(([0.5, 0.3], [0.9, 0.5, 0.4, 0.6]))
     for short, long in asked:
         yield Case({"short": short, "long": long})
 
@@ -640,6 +649,9 @@ def clone_cases(thorough: bool) -> Iterator[Case]:
         (random_table(10, 2, 2), 2, 5),
         (random_table(5, 2, 3), 3, 5),
         (random_table(2, 1, 2), 2, 4),
+        (random_table(5, 2, 3), 3, 3),
+        (AGAIN, 1, 4),
+        ({"": {"a": 0.6, "b": 0.4}}, 7, 3),
     ]
     if thorough:
         widths = ((7, 5), (8, 2), (9, 7))
@@ -669,7 +681,7 @@ def ranked(ended, alpha):
 def ranked_cases(thorough: bool) -> Iterator[Case]:
     asked: list[tuple[Any, float]] = [
         ([([4, 5], -1.0), ([4, 5, 6], -1.3), ([4], -1.5), ([4, 5, 6, 4, 5], -2.0)], 1.0),
-        ([([4, 5], -2.0), ([4, 5, 4, 5, 4, 5], -2.1), ([6], -1.9)], 0.0),
+        ([([4, 5], -2.0), ([4, 5, 4, 5, 4, 5], -2.1), ([6], -1.9), ([5], -2.2)], 0.0),
         ([([], -0.9), ([4, 5], -2.0), ([5, 5, 5, 6], -3.1)], 1.0),
         ([([4], -1.5), ([4, 5, 6, 4, 5], -2.9), ([4, 5], -1.7)], 0.5),
     ]
@@ -696,8 +708,8 @@ RANKED = Question(
             f"{LENGTH} -> len(tokens)",
             PRODUCT,
         ),
-        "the log-probability is multiplied by length ** alpha. Because it is negative, the score "
-        "of a long hypothesis becomes worse: divide.": PRODUCT,
+        "the length makes the score of a long hypothesis worse instead of better. Divide the "
+        "log-probability, a negative number, by length ** alpha.": PRODUCT,
         "END is not counted in the length. It is a token, and its log-probability is part of the "
         "sum.": f"{LENGTH} -> len(tokens)",
         "the worst hypothesis is first.": "reverse=True -> reverse=False",
@@ -743,6 +755,7 @@ def sampled_cases(thorough: bool) -> Iterator[Case]:
         (AGAIN, 3, 2.0, 0.85, [0.2, 0.45, 0.9, 0.5]),
         (EVER_THE_SAME, 2, 3.0, 0.7, [0.65, 0.93]),
         ({"": {"a": 0.5, "b": 0.3, "c": 0.2}}, 1, 1.0, 0.6, [1.0]),
+        ({"": {"a": 0.5, "b": 0.3, "c": 0.2}}, 1, 1.0, 1.0, [1.0]),
         (EVER_THE_SAME, 2, 3.0, 0.7, [0.46, 0.93, 0.57]),
         # Halves and quarters, so p is reached without rounding.
         ({"": {"a": 0.5, "b": 0.25, "c": 0.25}}, 1, 1.0, 0.5, [0.75]),
@@ -784,7 +797,7 @@ SAMPLING_MISTAKES: list[dict[str, tuple[str, ...]]] = [
         "kept token": (UNSHARED,),
     },
     {
-        "max_len has no effect, although there can be more numbers than that": (
+        "more than max_len numbers are used; there can be more of them": (
             "numbers[:max_len] -> numbers",
         ),
     },

@@ -661,10 +661,17 @@ def _expect_hypotheses(candidate: object, shown: Inputs, expected: object) -> No
         answer = _ask(candidate, (model, src, *sizes), shown)
     pairs = answer if isinstance(answer, list) else []
     if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        texts = [str(tokens) for tokens, _ in pairs]
-        if len({*texts}) < len(texts):
+        if -math.inf in [said for _, said in pairs]:
             raise CheckFailed(
-                f"  clones: the same hypothesis is returned {texts.count(texts[0])} times. All "
+                "  clones: a hypothesis with the log-probability −inf is returned. A row with this "
+                f"log-probability holds no hypothesis.\n{describe(shown)}"
+                f"\n  got         {show(answer)}"
+            )
+        texts = [str(tokens) for tokens, _ in pairs]
+        times = max(map(texts.count, texts), default=0)
+        if times > 1:
+            raise CheckFailed(
+                f"  clones: the same hypothesis is returned {times} times. All "
                 "rows start with the same prefix, so they have the same extensions. At the first "
                 f"step, only one row may count.\n{describe(shown)}\n  got         {show(answer)}"
             )
@@ -673,9 +680,9 @@ def _expect_hypotheses(candidate: object, shown: Inputs, expected: object) -> No
             if number is None or abs(true - number) > 1e-3:
                 raise CheckFailed(
                     f"  clones: {show(tokens)} is returned with the log-probability {show(said)}, "
-                    f"but the model assigns it {true:.4g}. Each hypothesis must continue from the "
-                    f"state of the one that it extends, which may be in another "
-                    f"row.\n{describe(shown)}"
+                    f"but the model assigns it {true:.4g}: the sum over its tokens and END, which "
+                    "is not returned. Each hypothesis must continue from the state of the one that "
+                    f"it extends, which may be in another row.\n{describe(shown)}"
                 )
     hint = (
         "Expected are pairs (tokens, log-probability) of the hypotheses that finish within max_len "
