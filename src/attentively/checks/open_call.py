@@ -1,8 +1,8 @@
-"""What the open call of a check has found right, so that the thorough call need not repeat it.
+"""Skip in the thorough call of a check what the candidates have passed in its open call.
 
-A graded cell calls a check twice: with the open cases, and then with `thorough`, which examines the
-open cases and further ones. What the first call has found right in these very candidates is not
-examined again by the second one, provided that the inputs are the same up to rounding.
+A graded cell calls a check twice: first with the open cases, then with `thorough`, which examines
+the open cases and further ones. The second call skips an examination that was passed in the first
+one if the candidates are the same objects and the inputs are equal up to rounding.
 """
 
 import math
@@ -29,18 +29,18 @@ class _Call:
     part: object
     candidates: Sequence[object]
     known: dict[Key, Any] = field(default_factory=dict)
-    """What the open call before it has found right."""
+    """Examinations that were passed in the open call before it."""
     right: dict[Key, Any] = field(default_factory=dict)
-    """What this call has found right."""
+    """Examinations that were passed in this call."""
     examined: Counter[Key] = field(default_factory=Counter)
 
     def is_of(self, part: object, candidates: Sequence[object]) -> bool:
-        """Return whether it examined these very candidates of this part."""
+        """Return whether it examined this part with the same candidate objects."""
         return part is self.part and [*map(id, candidates)] == [*map(id, self.candidates)]
 
 
 _last: _Call | None = None
-"""The last call of a check, if it was an open one that found everything right."""
+"""The last call of a check, if it was an open one and the candidates passed it."""
 _running: list[_Call] = []
 
 
@@ -70,20 +70,20 @@ def key(*what: Hashable) -> Key:
 
 
 def known(key: Key) -> Any:
-    """Return what the open call noted under this key; None if it noted nothing."""
+    """Return what the open call noted under a key; None if it noted nothing."""
     return _running[-1].known.get(key) if _running else None
 
 
 def note(key: Key, what: Any = True) -> None:
-    """Note that the running call has found an examination right."""
+    """Note that the candidates have passed an examination of the running call."""
     if _running:
         _running[-1].right[key] = what
 
 
 def new(kind: str, items: Iterable[Item]) -> Iterator[Item]:
-    """Yield the items in which the open call has not found this right, for a loop over them.
+    """Yield the items whose examination was not passed in the open call, for a loop over them.
 
-    An item was right if the loop goes on to the next one.
+    An item is passed if the loop continues with the next one.
     """
     for item in items:
         this = key(kind, repr(item))
@@ -93,7 +93,7 @@ def new(kind: str, items: Iterable[Item]) -> Iterator[Item]:
 
 
 def new_cases(kind: str, cases: Iterable[Any]) -> Iterator[Any]:
-    """Yield the recorded cases in which the open call has not found this right."""
+    """Yield the recorded cases whose examination was not passed in the open call."""
     this = key(kind)
     done = known(this)
     for each in cases:
@@ -103,7 +103,7 @@ def new_cases(kind: str, cases: Iterable[Any]) -> Iterator[Any]:
 
 
 def once(examine: Callable[..., object], *arguments: object) -> None:
-    """Examine what is the same in both calls, unless the open call has found it right."""
+    """Run an examination that is the same in both calls, unless the open call passed it."""
     for _ in new(examine.__qualname__, [""]):
         examine(*arguments)
 

@@ -155,7 +155,7 @@ def expect_all_dropped(name: str, made: nn.Module, inputs: Inputs, left: Tensor)
     what = f"what {name} returns in training with dropout={NEARLY_ALL}"
     got = run(made.train(), inputs, what.capitalize())
     said = f"{name}: A dropout is missing in training. Does each of its parts get `dropout`?"
-    # An output of zeros has not too few of them, but too many.
+    # An output of zeros means too much dropout; then the message would be wrong.
     missing = known(said, lambda *_: got) if isinstance(got, Tensor) and got.any() else []
     expect_equal(got, left, what, inputs, missing)
 

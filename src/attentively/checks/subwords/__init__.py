@@ -556,9 +556,8 @@ def _examine_spelled_out(candidate: object, thorough: bool) -> None:
             got,
             "the cat",
         )
-    for special in open_call.new(
-        "merged", specials
-    ):  # So frequent that the merges make it one subword.
+    # Here each special token is so frequent that the merges make it one subword.
+    for special in open_call.new("merged", specials):
         reading = _Reading(candidate, [f"a{special} b{special} c{special}"], len(special) - 1)
         here = f"Special tokens: here the merges create the subword {special}, which is text"
         reading.expect_no_special_token(
