@@ -6,6 +6,7 @@ both ends remember such objects under a common number, and send what has changed
 message. The examiner's end forgets an object when no test uses it any more.
 """
 
+import itertools
 import operator
 import sys
 from collections.abc import Iterable, Iterator
@@ -86,9 +87,8 @@ class Copies:
         for number, copy in self._copies.items():
             if copy.has_version and copy.value._version == copy.before:
                 continue  # most copies are tensors, so they are compared first
-            now = _content(copy.value)
-            if not _same(copy.before, now):
-                copy.before = now
+            if not _holds(copy.value, copy.before):
+                copy.before = _content(copy.value)
                 yield number, copy.value
 
     def values(self) -> dict[int, Any]:
@@ -128,10 +128,17 @@ def _content(value: Any) -> Any:
         return value.tobytes()
     if pandas_data.is_pandas(value):
         return pandas_data.parts(value)
-    return [*value, *value.values()] if isinstance(value, dict) else [*value]
+    return [*_elements(value)]
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(operator.is_, one, other))
-    return frozen_same(one, other) if isinstance(one, tuple) else bool(one == other)
+def _holds(value: Any, before: Any) -> bool:
+    """Return whether a value still has this content; most do, so no list is copied for it."""
+    if isinstance(before, list):
+        size = 2 * len(value) if isinstance(value, dict) else len(value)
+        return size == len(before) and all(map(operator.is_, _elements(value), before))
+    now = _content(value)
+    return frozen_same(before, now) if isinstance(before, tuple) else bool(before == now)
+
+
+def _elements(value: Any) -> Iterable[Any]:
+    return itertools.chain(value, value.values()) if isinstance(value, dict) else value

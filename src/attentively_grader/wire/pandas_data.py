@@ -5,6 +5,7 @@ each column. Therefore a column in the examiner cannot be an object of the stude
 student process sends such objects only if the instructor's cells import pandas.
 """
 
+import functools
 import importlib
 import sys
 from typing import Any
@@ -126,6 +127,7 @@ def _pandas() -> Any:
         raise WireError("a message contains an object of pandas, which is not installed") from None
 
 
+@functools.cache
 def _kinds() -> tuple[Any, ...]:
     pd = _pandas()
     return pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray
