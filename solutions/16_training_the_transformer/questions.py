@@ -635,6 +635,9 @@ def mean_cases(thorough: bool) -> Iterator[Case]:
         yield Case(
             {"states": [{n: torch.randn(s) for n, s in names.items()} for _ in range(number)]}
         )
+    # The names of the second state are in another order.
+    gain, bias, other_bias, other_gain = torch.randn(4, 5)
+    yield Case({"states": [{"gain": gain, "bias": bias}, {"bias": other_bias, "gain": other_gain}]})
 
 
 OF_ALL = "each.mean(dim=0)"
@@ -660,6 +663,9 @@ MEAN_WEIGHTS = Question(
         ),
         "Only the first two states are averaged.": f"{STATES} -> in states[:2]]",
         "This is the median, not the mean.": f"{OF_ALL} -> each.median(dim=0).values",
+        "The tensors are paired by their order in the states. Pair them by their names.": (
+            "state[name] for -> [*state.values()][[*states[0]].index(name)] for"
+        ),
     },
     named=True,
     either_precision=True,
