@@ -384,11 +384,17 @@ WRONG = {
     },
     "clip": {
         "changes its input gradients": "gradient * factor -> gradient.mul_(factor)",
-        "Expected a list of 2 clipped tensors": [
-            "return clipped -> return torch.cat([each.flatten() for each in clipped])",
-            "return clipped, total -> return clipped",
-        ],
-        "The shape of tensor 1 of clipped": "gradient * factor -> gradient.flatten() * factor",
+        "Expected a list of 3 clipped tensors": (
+            "return clipped -> return torch.cat([each.flatten() for each in clipped])"
+        ),
+        "Expected a pair": "return clipped, total -> return clipped",
+        "The shape of tensor 0 of clipped": "gradient * factor -> gradient.flatten() * factor",
+        "There is NaN in tensor 0 of clipped": (  # infinity divided by infinity
+            "max_norm / total if total > max_norm else 1.0 -> max_norm / max(total, max_norm)"
+        ),
+        "The values of tensor 0 of clipped": (
+            "for gradient in gradients)) -> for gradient in gradients if gradient.dim() > 1))"
+        ),
         # Only the trained model has so many gradients.
         "The values of the clipped gradients": (
             "else 1.0 -> else 1.0\n    factor = factor if len(gradients) < 10 else 1.0"
@@ -401,13 +407,19 @@ WRONG = {
             '"GRU": 3 -> "GRU": 4',
         ],
         "the number of gates is wrong. An RNN has no gates": '"RNN": 1 -> "RNN": 2',
-        "the module of PyTorch has a different number": "total = 0 -> total = 1",
+        "the module of PyTorch has a different number": [
+            "total = 0 -> total = 1",
+            # One recurrent matrix for all gates
+            "gates * hidden_size * (layer_input_dim + hidden_size + 2) -> "
+            "hidden_size * (gates * (layer_input_dim + 2) + hidden_size)",
+        ],
         "as an int, got a float": "return total -> return total / 4",
     },
     "sequential_steps": {
-        "the longest chain of dependent steps has a different length": (
-            "longest * num_layers if -> longest + 2 * (num_layers - 1) if"
-        ),
+        "the longest chain of dependent steps has a different length": [
+            "longest * num_layers if -> longest + 2 * (num_layers - 1) if",
+            "longest + num_layers - 1 -> max(longest, num_layers)",
+        ],
     },
     "fixed_encoder": {
         "Order: the backward states are in the order in which they were computed": faulty_encoder,
@@ -432,9 +444,15 @@ WRONG = {
             "ahead = read(forward_cell, real_words) -> "
             "ahead = read(forward_cell, torch.cat([words[~real], real_words]))[sum(~real):]"
         ),
-        "Summary: the summary of a sentence must be the mean": (
-            f"{RETURN} return annotations, annotations.max(dim=1).values"
+        "The shape of annotations is (2, 3, 6), expected (2, 4, 6)": (
+            "rows.append(nn.functional.pad(row, (0, 0, 0, len(words) - len(real_words)))) -> "
+            "rows.append(row)",
+            "torch.stack(rows) -> nn.utils.rnn.pad_sequence(rows, batch_first=True)",
         ),
+        "Summary: the summary of a sentence must be the mean": [
+            f"{RETURN} return annotations, annotations.max(dim=1).values",
+            f"{RETURN} return annotations, (annotations / mask.sum(dim=0)[:, None]).sum(1)",
+        ],
         "Gradients: The values are correct, but no gradient reaches": NO_PATH,
         "Gradients: the values are correct and gradients reach every word, but": [
             passing_on(DETACHED_H),

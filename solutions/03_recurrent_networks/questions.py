@@ -3,6 +3,7 @@
 Each mistake is an edit of the right answer, "old -> new": see `attentively.checks.edits`.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -261,11 +262,12 @@ READING = Question(
             "    state = embedded.new_zeros(batch, forward_cell.hidden_size)\n\n    def read",
         ),
         "The length is wrong by one: the words of a sentence are at the positions 0 to length - "
-        "1.": [
-            f"{REAL} -> {REAL} - 1",
+        "1.": [f"{REAL} -> {REAL} - 1", f"{REAL} -> {REAL} + 1"],
+        "The backward RNN processes one position of padding before the last word of a short "
+        "sentence. It must start at position length - 1, with zeros.": (
             f"{REAL} -> {REAL} + 1",
-            (f"{REAL} -> {REAL} + 1", f" * real.unsqueeze(-1) -> * ({REAL}).unsqueeze(-1)"),
-        ],
+            f" * real.unsqueeze(-1) -> * ({REAL}).unsqueeze(-1)",
+        ),
         "This is the state of the forward RNN at the last word. Return the state of the backward "
         "RNN at the first word.": f"{RETURN} -> return annotations, forward{AT_LAST_WORD}",
         "This is the state of the backward RNN at the last word, after one word only. Return its "
@@ -305,13 +307,19 @@ def clip(gradients, max_norm):
 
 
 def clipping_cases(thorough: bool) -> Iterator[Case]:
-    by_hand = [torch.tensor([2.0, -3.0, 6.0]), torch.tensor([[8.0, -16.0, 16.0]])]
+    # Their norms are 3, 6 and 2; that of all is 7. The largest is neither first nor last.
+    by_hand = [
+        torch.tensor([[1.0, 2.0, 2.0]]),
+        torch.tensor([2.0, -4.0, 4.0]),
+        torch.tensor([[0.0, -2.0]]),
+    ]
     calls = [
-        (by_hand, 5.0),
+        (by_hand, 1.75),
         (by_hand, 100.0),
         ([each / 50 for each in by_hand], 1.0),
         ([torch.zeros(2), torch.zeros(1, 2)], 1.0),
         ([rounded(1, 3), rounded(5), rounded()], 0.7),
+        (by_hand, math.inf),
     ]
     if thorough:
         calls += [
@@ -373,6 +381,9 @@ CLIP = Question(
         "Only the first tensor is used for the norm. All tensors together have one norm.": (
             measured("gradients[0].norm()")
         ),
+        "Only the last tensor is used for the norm. All tensors together have one norm.": (
+            measured("gradients[-1].norm()")
+        ),
         "The norm is computed in the same loop as the clipped tensors, so that of a tensor does "
         "not include the tensors after it. Compute the total norm first.": (
             f"{ONE_BY_ONE} gradient in gradients] -> gradient * min(1.0, max_norm / norm) for "
@@ -421,7 +432,7 @@ def parameters(kind, input_size, hidden_size, num_layers, bidirectional):
 
 def parameter_cases(thorough: bool) -> Iterator[Case]:
     calls = [
-        ("GRU", 2, 3, 1, False),  # of an RNN, two directions count as many as two gates
+        ("GRU", 2, 7, 1, False),  # of an RNN, two directions count as many as two gates
         ("RNN", 2, 3, 1, False),
         ("LSTM", 2, 3, 1, False),
         ("GRU", 2, 3, 2, False),
@@ -484,7 +495,7 @@ def steps_cases(thorough: bool) -> Iterator[Case]:
         ([5], 1, False),
         ([5, 8, 1, 3], 1, False),  # sum, mean, shortest, first and last all differ
         ([5, 3], 1, True),
-        ([4], 3, False),
+        ([2], 5, False),
         ([3, 7], 3, False),
         ([4], 3, True),
         ([3, 7], 3, True),
@@ -570,8 +581,9 @@ GENERAL = {
 
 def hunted(stage: str, lengths: Sequence[int], size: int = 2, hidden: int = 3) -> Case:
     result = "summaries" if stage == "summary" else "annotations"
-    embedded = torch.randn(len(lengths), max(lengths), size)
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    src_len = max(lengths) + (stage == "padding")  # the longest sentence is padded, too
+    embedded = torch.randn(len(lengths), src_len, size)
+    mask = torch.arange(src_len) < torch.tensor(lengths).unsqueeze(1)
     inputs = {**checks.random_cells("LSTM", size, hidden), "embedded": embedded, "mask": mask}
     general = f"{stage.capitalize()}: {GENERAL[stage]}"
     return Case(inputs, stage=stage, results=(result,), general=general)
@@ -586,7 +598,7 @@ def hunted_cases(thorough: bool) -> Iterator[Case]:
         yield hunted("neighbours", lengths)
     for lengths in [[1, 3], [2, 5, 1], *[[7, 7, 3, 1]] * thorough]:
         yield hunted("padding", lengths)
-    for lengths in [[3, 3], [1, 3], *[[7, 2, 5]] * thorough]:
+    for lengths in [[1, 4], *[[7, 2, 5]] * thorough]:
         yield hunted("summary", lengths)
 
 
@@ -612,6 +624,11 @@ FIXED_ENCODER = Question(
         "Padding: the annotations of a short sentence stand at the last positions. Padding comes "
         "after the words.": (
             "(0, 0, 0, len(words) - len(real_words)) -> (0, 0, len(words) - len(real_words), 0)"
+        ),
+        "Padding: the backward states are at the wrong words: they are reversed together with the "
+        "padding behind them. Reverse the states of the words only.": (
+            ".flip(0)).flip(0) -> .flip(0))\n        back = nn.functional.pad(back, (0, 0, 0, "
+            "len(words) - len(back))).flip(0)[: len(back)]"
         ),
         "Order: the two halves are exchanged: the state of the forward RNN comes first.": (
             "[ahead, back] -> [back, ahead]"
