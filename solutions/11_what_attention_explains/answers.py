@@ -155,6 +155,25 @@ def flips_against_most(model, render, options, scenes):
     return shares
 
 
+def flips_by_majority(model, render, options, scenes):
+    """Predict a class only if its probability is more than one half."""
+
+    def certain(images):
+        return F.threshold(model(images).softmax(dim=-1), 0.5, 0.0)
+
+    return questions.flips(certain, render, options, scenes)
+
+
+def flips_by_values(model, render, options, scenes):
+    """Keep the images by the values of a scene, whatever their factors."""
+    images = {}
+
+    def kept(scene):
+        return images.setdefault(frozenset(scene.values()), render(scene))
+
+    return questions.flips(model, kept, options, scenes)
+
+
 def smallest_of_all_scenes(model, render, options, scene):
     """Predict for every scene, and see in what those with another prediction differ."""
     own, found = predicted(model, render, scene), set()
@@ -295,6 +314,7 @@ ALLOWED = {
     for name in ("occlusion", "total_variation", "shuffled", "permutation_test", "other_weights")
 }
 
+LOWER = "scores[low] < scores[high]"
 FARTHEST = "return max(vertices, key=lambda vertex: jensen_shannon(weights, vertex))"
 DIVERGENCES = "first, second = kullback_leibler(p, mean), kullback_leibler(q, mean)"
 
@@ -305,7 +325,10 @@ WRONG = {
         ),
         "not accepted. Your code uses": occlusion_of_the_package,
     },
-    "total_variation": {"not accepted. Your code uses": explanations.total_variation},
+    "total_variation": {
+        "not accepted. Your code uses": explanations.total_variation,
+        "The values of the total variation": "differences.sum(dim=-1) / 2 -> differences[:, -1]",
+    },
     "shuffled": {
         "not accepted. Your code uses": (
             lambda weights, mask, order: explanations.permuted_weights(weights, mask)
@@ -313,9 +336,16 @@ WRONG = {
     },
     "permutation_test": {
         "use .values": "distances.median(dim=0).values -> distances.median(dim=0)",
+        "The values of the medians are not": (
+            "median(dim=0).values -> sort(dim=0).values[max(0, len(orders) // 2 - 1)]"
+        ),
     },
     "flips": {
-        "This is not the expected value of flips": flips_against_most,
+        "This is not the expected value of flips": [
+            flips_against_most,
+            flips_by_majority,
+            flips_by_values,
+        ],
         "Expected flips as a dict, got a list": "return shares -> return list(shares.values())",
     },
     "smallest": {
@@ -336,7 +366,17 @@ WRONG = {
         "They belong to one pair of words": [
             f"{FARTHEST} -> return vertices[0]",
             "max(vertices -> min(vertices",
+            f"{LOWER} -> {LOWER} and weights[low] * weights[high] > 0",
+            f"{LOWER} -> {LOWER} and high == scores.argmax()",
         ],
+        "Your code raises ValueError": [
+            "<= logit <= scores[high] -> < logit <= scores[high]",
+            "<= logit <= scores[high] -> <= logit < scores[high]",
+        ],
+        "The weights sum to 0, but": (
+            "max(vertices, key=lambda vertex: -> "
+            "max([0 * weights, *vertices], key=lambda vertex: vertex.sum() *"
+        ),
         "One word has exactly this score": (
             "max(vertices -> max([each for each in vertices if each.max() < 1]"
         ),
@@ -362,6 +402,15 @@ WRONG = {
         "This is not the expected value of exposed": [
             exposed_with_changed_models,
             lambda models, texts, k: [],
+            *[
+                f"if first <= second: -> if first <= {level}:"
+                for level in (
+                    "second + 0.05",
+                    "fmean(erased(m, words, k)[0] for m in models.values() for words in texts)",
+                    "fmean(erased([*models.values()][0], words, k)[1] for words in texts)",
+                )
+            ],
+            "for words in texts] -> for words in texts if model(words)[0] >= 0.5]",
         ],
         "Return a list of names": (
             lambda models, texts, k: [models[name] for name in exposed(models, texts, k)]

@@ -56,7 +56,7 @@ def occlusion(model, image, label, cell, fill):
 
 def occlusion_cases(thorough: bool) -> Iterator[Case]:
     # Height, width, classes, label, cell, fill.
-    sizes = [(2, 3, 3, 1, 1, 0.0), (4, 4, 3, 0, 2, 0.5), (2, 6, 3, 2, 2, -1.0)]
+    sizes = [(2, 3, 3, 1, 1, 0.25), (4, 4, 3, 0, 2, 0.5), (2, 6, 3, 2, 2, -1.0)]
     sizes += [(9, 6, 5, 0, 3, 0.5), (9, 6, 5, 3, 3, 0.5)]
     sizes += [(5, 7, 2, 1, 1, 0.25), (14, 21, 7, 4, 7, 1.0), (3, 3, 3, 2, 3, 0.0)] * thorough
     names = ("model", "image", "label", "cell", "fill")
@@ -122,9 +122,8 @@ OCCLUSION = Question(
         "A sigmoid is applied to the logits, so the probabilities do not sum to 1 over the "
         "classes. Use the softmax.": "softmax(dim=-1) -> sigmoid()",
         "fill is added to the pixels of the square. Set the pixels to fill.": "= fill -> += fill",
-        "The map is 0: the probability is not computed for the occluded copy.": (
-            "probability(occluded) -> probability(image)"
-        ),
+        "The map is 0: no pixel is changed, or the probability is not computed for the occluded "
+        "copy.": ("probability(occluded) -> probability(image)"),
         "Only one pixel of each square is occluded. Occlude cell × cell pixels.": (
             f"{SQUARE} -> [:, top, left]"
         ),
@@ -155,7 +154,7 @@ def distributions(number: int, classes: int) -> tuple[Tensor, Tensor]:
 
 
 def variation_cases(thorough: bool) -> Iterator[Case]:
-    by_hand = torch.tensor([[0.7, 0.2, 0.1]]), torch.tensor([[0.4, 0.5, 0.1]])
+    by_hand = torch.tensor([[0.35, 0.45, 0.1, 0.1]]), torch.tensor([[0.05, 0.35, 0.35, 0.25]])
     sizes = [(2, 3), (3, 5), (5, 2), *[(7, 11), (1, 13)] * thorough]
     yield from cases_of(("p", "q"), [by_hand, *(distributions(*each) for each in sizes)])
 
@@ -391,6 +390,7 @@ PERMUTATION_TEST = Question(
         ],
     },
     named=True,
+    in_all_cases=True,
 )
 
 
@@ -428,6 +428,7 @@ MORE = {
     "light": ["day", "dusk"],
     "collar": ["none", "blue", "red"],
 }
+DRESSED = {"animal": ["husky", "wolf"], "collar": ["none", "red"], "leash": ["none", "red"]}
 
 
 def has(scene: Scene, *values: str) -> int:
@@ -437,7 +438,7 @@ def has(scene: Scene, *values: str) -> int:
 # What a model detects, the options, and the rule.
 RULES: list[tuple[str, Mapping[str, list[str]], Rule]] = [
     ("a wolf or snow", checks.WOLVES, lambda s: has(s, "wolf", "snow") > 0),
-    ("snow", checks.WOLVES, lambda s: has(s, "snow")),
+    ("a red collar", DRESSED, lambda s: s["collar"] == "red"),
     ("a wolf on sand", MORE, lambda s: has(s, "wolf", "sand") == 2),
     ("the ground and the collar", MORE, lambda s: (s["ground"], s["collar"])),
     ("two of wolf, snow, dusk", MORE, lambda s: has(s, "wolf", "snow", "dusk") > 1),
@@ -615,9 +616,10 @@ SMALLEST = Question(
     {"smallest": ""},
     smallest_cases,
     {
-        "Only one other value is tested for each factor. Test every combination of other values.": (
-            "changed(scene, factors, options) -> changed(scene, factors, options)[:1]"
-        ),
+        "Only one other value is tested for each factor. Test every combination of other values.": [
+            f"changed(scene, factors, options) -> changed(scene, factors, options)[{one}]"
+            for one in (":1", "-1:")
+        ],
         "The code requires that every combination of other values flips the prediction. One "
         "combination is enough.": "return any( -> return all(",
         "Larger sets are not tested. If no set of one size flips the prediction, test all sets of "
@@ -645,6 +647,7 @@ SMALLEST = Question(
     },
     named=True,
     tidy=checks.in_order,
+    in_all_cases=True,
 )
 
 
@@ -727,12 +730,16 @@ def weights_cases(thorough: bool) -> Iterator[Case]:
     texts = [(torch.tensor([0.5, 0.25, 0.25]), torch.tensor([1.0, 2.0, -2.0]))]
     for size in (3, 3, 4, 5, 5, 7, 7, *(11, 13, 3, 6) * thorough):
         texts.append((two_distributions(size)[0], 2 * torch.randn(size)))
+    # Two words have the score that is the logit, one of them with the weight 0. Then words with the
+    # highest or the lowest score have all the weight: three words, and a single one.
+    texts.append((torch.tensor([0.375, 0.25, 0.375, 0.0]), torch.tensor([1.0, 2.0, 3.0, 2.0])))
+    for sign in (1, -1):
+        scores = sign * torch.tensor([2.0, 2.0, 2.0, 1.0])
+        texts.append((torch.tensor([0.75, 0.25, 0.0, 0.0]), scores))
+    texts.append((torch.tensor([0.0, 1.0, 0.0]), torch.tensor([1.0, 2.0, -2.0])))
     # The most distant weights by the total variation, or by another divergence, are others.
     texts.append((torch.tensor([0.3, 0.1, 0.3, 0.3]), torch.tensor([3.0, 2.0, 1.0, -1.0])))
     texts.append((torch.tensor([0.15, 0.1, 0.35, 0.4]), torch.tensor([1.0, -1.0, 4.0, -3.0])))
-    texts.append((torch.tensor([0.375, 0.25, 0.375]), torch.tensor([1.0, 2.0, 3.0])))
-    # Two words have the same score, which is the logit.
-    texts.append((torch.tensor([3.0, 1, 2, 2]) / 8, torch.tensor([2.0, 2.0, 1.0, 3.0])))
     yield from cases_of(("weights", "scores"), texts)
 
 
@@ -896,6 +903,10 @@ def exposure_cases(thorough: bool) -> Iterator[Case]:
     asked = [(READERS, REVIEWS, 1), (more, [REVIEWS[place] for place in (0, 2, 3)], 2)]
     asked.append(({**READERS, "eighth": unmoved}, REVIEWS[:2], 1))
     asked.append(({"fifth": more["fifth"]}, [["a", "good", "film"], REVIEWS[2]], 1))
+    # Both are slightly better than chance, by their own chance levels only.
+    dull, fifths = {"dull": 3.0}, {word: value / 5 for word, value in checks.VALUES.items()}
+    both = {"ninth": reader("ninth", dull), "tenth": reader("tenth", dull, values=fifths)}
+    asked.append((both, REVIEWS[:3], 2))
     if thorough:
         asked += [(READERS, REVIEWS[1:5], 2), ({"second": READERS["second"]}, REVIEWS, 3)]
     yield from cases_of(("models", "texts", "k"), asked)
@@ -934,8 +945,8 @@ EXPOSED = Question(
             f"{RULE} -> if first == min(fmean(erased(each, words, k)[0] for words in texts) "
             "for each in models.values()):"
         ),
-        "The sets of all texts are pooled, so that long texts count more. Average over the sets of "
-        "each text first, then over the texts.": (
+        "Long texts count more, for example because the sets of all texts are pooled. Average over "
+        "the sets of each text first, then over the texts.": (
             f"{RULE} -> sets = [math.comb(len(words), k) for words in texts]\n"
             "        if first <= fmean([c for _, c in values], sets):"
         ),

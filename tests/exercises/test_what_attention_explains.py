@@ -87,8 +87,8 @@ def test_nothing_at_the_end_of_a_random_direction_is_farther():
         kept = torch.stack([torch.ones(len(scores)), scores])
         directions = torch.randn(200, len(scores) - 2) @ torch.linalg.svd(kept)[2][2:]
         for direction in directions:
-            steps = -weights / direction
-            found = weights + steps[steps > 0].min() * direction
+            steps = (-weights / direction)[direction < 0]
+            found = weights + steps.min() * direction
             assert found @ scores == pytest.approx(float(weights @ scores), abs=1e-4)
             assert questions.jensen_shannon(weights, found.clamp(min=0)) <= best + 1e-5
 

@@ -204,7 +204,7 @@ class Follower:
         places = (4 * images[:, 0, :, 0]).round().long()
         found = self.classes[tuple(places.T)]
         predicted = nn.functional.one_hot(found, max(2, int(self.classes.max()) + 1))
-        return predicted * (3 + images.mean(dim=(1, 2, 3)).unsqueeze(-1))
+        return predicted * (1 + images.mean(dim=(1, 2, 3)).unsqueeze(-1))
 
     def __repr__(self) -> str:
         return self.name
@@ -327,8 +327,6 @@ def _fault(found: Tensor, weights: Tensor, scores: Tensor) -> str:
         elif torch.allclose(found.sort().values, weights.sort().values, atol=1e-4):
             why = " These are the given weights in another order."
         return f"These weights change the prediction: the logit is {got:.4g}, not {logit:.4g}.{why}"
-    if float(explanations.jensen_shannon(weights, found)) < 1e-6:
-        return "These are the given weights. Return other weights with the same logit."
     return ""
 
 
@@ -338,10 +336,12 @@ def _nearer(found: Tensor, recorded: Recorded, diagnoses: list[str]) -> str:
     far, best = (float(explanations.jensen_shannon(weights, w)) for w in (found, farthest))
     if far >= best - 1e-3:
         return ""
+    if far < 1e-6:
+        return "These are the given weights. Return other weights with the same logit."
     why = "They are a mixture of several pairs of words; compare single pairs."
     if (found > 1e-4).sum() <= 2:
         why = "They belong to one pair of words; compare the divergence of all pairs."
-    if float(farthest.max()) == 1:
+    if float(farthest.max()) == 1 and (found < 1 - 1e-4).all():
         why = "One word has exactly this score, so it can receive all of the weight."
     for said, wrong in zip(diagnoses, recorded.wrong, strict=True):
         if wrong and all(equal(found, each) for each in wrong.values()):
