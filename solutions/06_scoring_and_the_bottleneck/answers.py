@@ -337,6 +337,7 @@ WRONG = {
                 "together[pair] >= 0):",
             ),
             together_if("(hypothesis[i - 1], word) in [*pairwise(reference)][:-1]"),
+            lambda h, reference: h[1:] + h[:1] if len(h) > 2 else None,
         ],
         "Reversing the order of the pieces gives the same sentence": (
             f"{ORDER} -> order = pieces[::-1]"

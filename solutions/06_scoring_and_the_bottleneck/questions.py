@@ -614,8 +614,8 @@ def evidence(predict, contexts, labels, new, new_labels, order):
 
 def evidence_cases(thorough: bool) -> Iterator[Case]:
     names = ("predict", "contexts", "labels", "new", "new_labels", "order")
-    drawn = [((9, 15, 7, 12), 6, 1), ((19, 7, 11, 13), 16, 0)]
-    for sizes, seed, shuffle in [*drawn, *[((5, 17, 11), 26, 2)] * thorough]:
+    asked = [((9, 15, 7, 12), 6, 1), ((19, 7, 11, 13), 16, 0)]
+    for sizes, seed, shuffle in [*asked, *[((5, 17, 11), 26, 2)] * thorough]:
         data = planted(sizes, 2, seed, spread=2.0)
         order = torch.randperm(len(data[0]), generator=torch.Generator().manual_seed(shuffle))
         yield Case(dict(zip(names, (Fresh(checks.NearestMean), *data, order), strict=True)))

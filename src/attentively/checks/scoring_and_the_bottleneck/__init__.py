@@ -20,6 +20,7 @@ from attentively.checks import (
     CheckFailed,
     Parts,
     Twin,
+    Verdict,
     call,
     call_twice,
     describe,
@@ -489,9 +490,9 @@ def _expect_nonsense(candidate: object, hypothesis: list[str], reference: list[s
 
 
 def _known_mistake(candidate: object) -> str:
-    """Return what to say of an answer that loses a match: a twin gives the same in all cases."""
+    """Return what to say of a lost match: a mistake is known by its answers in all cases."""
     asked = [[text.split() for text in case] for case in _NONSENSE_CASES]
-    with suppress(CheckFailed):
+    with suppress(Verdict, TypeError):  # an error, or no list, in another case
         answers = [
             [*cast(Any, call(candidate, {"hypothesis": h, "reference": r}))] for h, r in asked
         ]
