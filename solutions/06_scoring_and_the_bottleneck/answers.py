@@ -14,8 +14,8 @@ import numpy as np
 import sacrebleu
 import torch
 
+from attentively import metrics
 from attentively.checks.recordings import load_questions
-from attentively.metrics import corpus_bleu
 
 questions = load_questions(Path(__file__).with_name("questions.py"))
 brevity_penalty, bleu, diagnose = questions.brevity_penalty, questions.bleu, questions.diagnose
@@ -40,6 +40,16 @@ def matches_by_zip(hypothesis, reference, n):
     theirs = list(zip(*(reference[i:] for i in range(n)), strict=False))
     matches = sum(min(ours.count(g), theirs.count(g)) for g in set(ours))
     return np.int64(matches), torch.tensor(len(ours))
+
+
+def matches_of_the_package(hypothesis, reference, n):
+    ours, theirs = (metrics.count_ngrams(words, n) for words in (hypothesis, reference))
+    return (ours & theirs).total(), ours.total()
+
+
+def matches_of_the_checks(hypothesis, reference, n):
+    ((_, _, *counts),) = questions.checks.count([" ".join(hypothesis)], [" ".join(reference)])
+    return counts[n - 1], counts[n + 3]
 
 
 def removed_from_the_input(hypothesis, reference, n):
@@ -180,7 +190,7 @@ def probe_by_more_rows(contexts, labels, new, ridge):
 def probe_by_kernel(contexts, labels, new, ridge):
     """The same scores from products of contexts with one another; labels as an array."""
     x, z = (np.column_stack([each.numpy(), np.ones(len(each))]) for each in (contexts, new))
-    dual = np.linalg.solve(x @ x.T + ridge * np.eye(len(x)), np.eye(len(labels.unique()))[labels])
+    dual = np.linalg.solve(x @ x.T + ridge * np.eye(len(x)), np.eye(int(labels.max()) + 1)[labels])
     return (z @ x.T @ dual).argmax(axis=1)
 
 
@@ -208,7 +218,7 @@ RIGHT = {
     "diagnose": [diagnose_by_precisions],
     "nonsense": [nonsense_by_one_cut, nonsense_by_trying],
     "probe": [probe_by_more_rows, probe_by_kernel],
-    "evidence": [evidence_by_counting],
+    "evidence": [evidence_by_counting, lambda *data: torch.tensor(questions.evidence(*data))],
 }
 
 JOINED = "if i and (hypothesis[i - 1], word) in together:"
@@ -225,15 +235,23 @@ WRONG = {
     "clipped_matches": {
         "Expected a pair": "return matches, total -> return matches / total if total else 0.0",
         "changes its input reference": removed_from_the_input,
+        "not accepted. Your code uses": [matches_of_the_package, matches_of_the_checks],
+        "the pair. Return the number of clipped matches": [
+            "tuple(words[i : i + n]) -> tuple(map(str.lower, words[i : i + n]))",
+            "matches = (ours & theirs).total() -> text = ' '.join(['', *reference, ''])\n"
+            "    matches = sum(min(c, text.count(' '.join(['', *g, '']))) for g, c in ours.items())",
+        ],
     },
     "brevity_penalty": {
         "the result is above 1": ("if c >= r -> if c <= r",),
     },
     "bleu": {
-        "not accepted. Your code uses": [by_sacrebleu, corpus_bleu],
-        "sacreBLEU gives these sentences another score": (
-            "matches / total if total else 0 -> (matches + 1) / (total + 1)"
-        ),
+        "not accepted. Your code uses": [by_sacrebleu, metrics.corpus_bleu],
+        "sacreBLEU gives these sentences another score": [
+            "matches / total if total else 0 -> (matches + 1) / (total + 1)",
+            "(h.split(), r.split()) -> (h.lower().split(), r.lower().split())",
+            "zip(hypotheses, references, strict=True) -> dict(zip(hypotheses, references)).items()",
+        ],
         "Your code raises ValueError": (
             "math.prod(precisions) ** (1 / len(precisions)) -> "
             "math.exp(sum(map(math.log, precisions)) / 4)"
@@ -244,12 +262,22 @@ WRONG = {
     "interval": {
         "two different answers": interval_of_other_samples,
         "Expected a pair": "return low, high -> return scores",
-        "the interval. Score every sample": "len(samples) // 40 -> round(len(samples) / 40)",
+        "the interval. Score every sample": [
+            "len(samples) // 40 -> round(len(samples) / 40)",
+            "scores[-1 - left_out] -> scores[int(0.975 * len(scores))]",
+            "for sample in samples) -> for sample in samples)\n    scores = sorted({*scores})",
+            "for sample in samples) -> for sample in samples)\n    scores.sort(key=abs)",
+        ],
+        "Your code raises RuntimeError": (
+            "[items[i] for i in sample] -> torch.tensor(items)[torch.tensor(sample)]"
+        ),
     },
     "share_of_wins": {
-        "share of the samples in which A scores higher": (
-            "wins / len(samples) -> wins > len(samples) / 2"
-        ),
+        "share of the samples in which A scores higher": [
+            "wins / len(samples) -> wins > len(samples) / 2",
+            "zip(first, second -> zip(first, second[::-1]",
+            "x > y for -> x > sum(second) / len(second) for",
+        ],
     },
     "diagnose": {
         instead_of("omission", "repetition"): lambda report: "omission",
@@ -287,18 +315,29 @@ WRONG = {
         "For example, which match would be lost by a cut between": (
             together_if("{word, hypothesis[i - 1]} <= {*reference}")
         ),
+        "a cut between “oui” and “oui”": f"{ORDER} -> order = pieces[1::-1] + pieces[2:]",
         "a cut between “chat” and “le”": (
             together_if("{(word, hypothesis[i - 1]), (hypothesis[i - 1], word)} & together")
         ),
-        "a cut between “le” and “chat”": (
-            together_if("' '.join(hypothesis[i - 1 : i + 1]) in ' '.join(reference)")
-        ),
+        "a cut between “le” and “chat”": [
+            together_if("' '.join(hypothesis[i - 1 : i + 1]) in ' '.join(reference)"),
+            together_if("f'{hypothesis[i - 1]} {word}'.lower() in ' '.join(reference).lower()"),
+        ],
         "cut inside an n-gram that occurs in the reference": [
             together_if(
                 "hypothesis[i - 1 : i + 2] in [reference[j : j + 3] for j in range(len(reference))]",
                 "order = pieces[::-1]",
             ),
             together_if("hypothesis[i : i + 1] == reference[i : i + 1]", "order = pieces[::-1]"),
+            f"{WORDS} -> words = sum(order, [])\n"
+            "    return words if len(pieces) > 1 else words[1:] + words[:1]",
+            (
+                "together = set( -> together = Counter(",
+                f"{JOINED} -> if i and (together.subtract([pair := (hypothesis[i - 1], word)]) or "
+                "together[pair] >= 0):",
+            ),
+            together_if("(hypothesis[i - 1], word) in [*pairwise(reference)][:-1]"),
+            lambda h, reference: h[1:] + h[:1] if len(h) > 2 else None,
         ],
         "Reversing the order of the pieces gives the same sentence": (
             f"{ORDER} -> order = pieces[::-1]"
@@ -314,19 +353,25 @@ WRONG = {
         "changes its input hypothesis": reversed_in_place,
     },
     "probe": {
-        "predicts other labels": "penalty = ridge * -> penalty = 1.0 * ",
+        "predicts other labels": [
+            "penalty = ridge * -> penalty = 1.0 * ",
+            "F.one_hot(labels) -> F.one_hot(labels.unique(return_inverse=True)[1])",
+            "torch.linalg.solve(x.T @ x + penalty, x.T @ y) -> x.T @ y",
+        ],
         "If these are the scores": "scores.argmax(dim=1) -> scores",
     },
     "evidence": {
         "so each context keeps its label": (
             "predict(contexts, labels[order], new) -> predict(contexts[order], labels[order], new)"
         ),
-        "The function predict gives other shares": (
+        "The function predict gives other shares": [
             "def evidence(predict, contexts, labels, new, new_labels, order): -> "
             "def evidence(_, contexts, labels, new, new_labels, order):\n"
             "    def predict(*data):\n"
-            "        return probe(*data, 1.0)\n"
-        ),
+            "        return probe(*data, 1.0)\n",
+            "labels.bincount().argmax() -> labels[0]",
+            "labels.bincount().argmax() -> labels.max()",
+        ],
         "expected three numbers": (
             "return accuracy, most_frequent, shuffled -> return accuracy, most_frequent"
         ),
