@@ -447,7 +447,14 @@ START = "start = torch.finfo(torch.float32).min -> start = -math.inf"
 
 WRONG = {
     "one_pass": {
-        "The chunks are stored in a list": one_pass_in_a_list,
+        "each chunk overwrites the one before": [
+            one_pass_in_a_list,
+            (
+                "new = torch.maximum(largest, scores.amax(dim=-1, keepdim=True)) -> "
+                "at = scores.argmax()\n        new = scores[at : at + 1]",
+                "shrink = -> new = new if new > largest else largest\n        shrink =",
+            ),
+        ],
         "no copies of the chunks": one_pass_of_copies,
         "gives each chunk only once": [one_pass_twice, one_pass_twice_from_nothing],
         "Expected the mean as a torch.Tensor": "return mean -> return mean, 0.0",
@@ -496,16 +503,33 @@ WRONG = {
         "Gradients: these are not": "loss.backward() -> (loss / 2).backward()",
         "Loss: this is not the mean over all": "return mean -> return mean / 3",
     },
+    "factor": {
+        "This is not the expected value of the factor": [
+            f"len(counts) * share -> {wrong}"
+            for wrong in (
+                "len(counts) * counts[worker] // sum(counts)",
+                "counts[worker] / max(counts)",
+            )
+        ],
+    },
     "mended_part": {
         "in the wrong order: return context, logs": "return context, logs -> return logs, context",
         "Expected a pair, `return context, logs`": "return context, logs -> return context",
     },
     "mended_merge": {
         "Expected a pair, `return context, logs`": "return context, logs -> return context",
+        "The values of context are not the expected ones": (
+            "total = first_sum + second_sum -> "
+            "first_sum, second_sum = (each * (each > 0.01) for each in (first_sum, second_sum))\n"
+            "    total = first_sum + second_sum"
+        ),
     },
     "memory": {
         "moments and activations, got [": memory_in_a_list,
         "Expected a dict with the keys": '        "gradients": 4 * parameters,\n -> ',
+    },
+    "largest_batch": {
+        "not the expected value of the largest batch": "left // one -> min(1000, left // one)",
     },
     "own_times": {
         "Expected the self times as a dict": "return times -> return list(times.items())",

@@ -131,14 +131,26 @@ def one_pass_over(candidate: object, thorough: bool = False) -> None:
         given.append(_Stream(chunks))
         return cast(Callable[..., object], candidate)(given[-1])
 
+    def from_copies(chunks: Chunks) -> object:
+        pairs = ((scores.clone(), values.clone()) for scores, values in chunks)
+        return cast(Callable[..., object], candidate)(pairs)
+
     try:
         _topic.examine("one_pass", _named(candidate, from_a_stream), thorough)
     except CheckFailed as failed:
-        if not given or given[-1].asked_after_the_end < 2:
-            raise
+        if given and given[-1].asked_after_the_end > 1:
+            raise CheckFailed(
+                "  The iterator is read twice, but it gives each chunk only once: the second loop "
+                f"gets nothing. Use a chunk when it arrives.\n{failed}"
+            ) from None
+        try:
+            _topic.examine("one_pass", _named(candidate, from_copies), thorough)
+        except CheckFailed:
+            raise failed from None
         raise CheckFailed(
-            "  The iterator is read twice, but it gives each chunk only once: the second loop gets "
-            f"nothing. Use a chunk when it arrives.\n{failed}"
+            "  The result would be right if all chunks stayed in memory, but each chunk overwrites "
+            "the one before. Keep the maximum and the two sums, and no chunk or view of one: "
+            "scores[0] is a view, scores.max() is not."
         ) from None
     _expect_nothing_kept(candidate)
 
@@ -263,8 +275,8 @@ def _expect_right_gradients(candidate: object, inputs: Inputs) -> None:
     sources = {name: inputs[name].clone().requires_grad_() for name in ("query", "key", "value")}
     given = {**inputs, **sources}
     nan = (
-        " Where all scores so far are masked, -inf - (-inf) gives NaN, also if it is replaced "
-        "later."
+        " Where all scores so far are masked, -inf - (-inf) and 0/0 give NaN, also if it is "
+        "replaced later."
     )
     expect_gradients_through(
         candidate, given, sources, lambda answer: cast(Tensor, in_32_bits(answer)), nan=nan
