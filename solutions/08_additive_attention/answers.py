@@ -330,6 +330,25 @@ NORMALISED_AGAIN = (
 )
 
 
+def stops_at_the_first_rise(validation, test, thresholds):
+    chosen, best = thresholds[0], math.inf
+    for threshold in thresholds:
+        rate = experiment_by_counting(validation, validation, [threshold])[1]
+        if rate > best:
+            break
+        chosen, best = threshold, rate
+    return experiment_by_counting(validation, test, [chosen])
+
+
+def starts_at_one(validation, test, thresholds):
+    chosen, best = None, 1.0
+    for threshold in thresholds:
+        rate = experiment_by_counting(validation, validation, [threshold])[1]
+        if rate < best:
+            chosen, best = threshold, rate
+    return experiment_by_counting(validation, test, [chosen])
+
+
 class OtherNames(nn.Module):
     def __init__(self, query_dim, key_dim, hidden_dim):
         super().__init__()
@@ -348,7 +367,14 @@ class ThePackagesInDisguise(AdditiveAttention):
 
 
 WRONG = {
-    "energies": {"Return one score for each key": "@ v -> * v"},
+    "energies": {
+        "Return one score for each key": "@ v -> * v",
+        # The exponential of a large sum is infinite.
+        "There is NaN in scores": (
+            "torch.tanh(projected_query + projected_keys) -> (x - 1 / x) / (x + 1 / x)",
+            "    scores -> \n    x = torch.exp(projected_query + projected_keys)\n    scores",
+        ),
+    },
     "AdditiveAttention": {
         "Every weight is 1": (
             "scores.softmax(dim=-1) -> scores.unsqueeze(-1).softmax(dim=-1).squeeze(-1)"
@@ -461,15 +487,35 @@ WRONG = {
         ),
         "normalised again after the softmax": (MASK_LATE, NORMALISED_AGAIN),
         "not low enough: on this input all other scores are lower": f"{LOWEST} -> -100.0",
+        "A masked position received weight": "mask.unsqueeze(1) -> mask[:1].unsqueeze(1)",
+        "but the contexts are not the sums of the keys": (
+            "weights @ keys -> weights @ keys / mask.sum(-1, keepdim=True).clamp(min=1)"
+        ),
         "The shape of contexts is (2, 1), expected (2, 2, 1)": (
             "return contexts, weights -> return contexts[:, 0], weights[:, 0]"
         ),
         "Correct so far: weights sum to 1 without a mask": (TWO_TANH, MASK_LATE),
     },
+    "numbers_kept": {"a different number of values": "return batch -> return 2 * batch"},
     "query_dependence": {
-        "query_dependence must return one number": "changes.max().item() -> changes"
+        "query_dependence must return one number": "changes.max().item() -> changes",
+        "the result is not the largest change": [
+            "changes.max() -> changes[0]",
+            "changes.max().item() -> round(changes.max().item(), 2)",
+        ],
     },
     "links": {
+        "these links are too many": [
+            "words >= -> words + 0.01 >=",
+            "words = weights[:-1, :-1] -> words = F.pad(weights[:-1, :-1], (0, 1))",
+        ],
+        # With threshold 0 a weight of 0 is linked; with 1 each of two largest weights.
+        "links are missing": [
+            "linked.nonzero() -> (words * linked).nonzero()",
+            "return -> if threshold == 1:\n"
+            "        return {(j, i) for i, j in enumerate(words.argmax(dim=1).tolist())}\n"
+            "    return",
+        ],
         "compares tensors by identity": "linked.nonzero().tolist() -> linked.nonzero()",
         "links must return a set of pairs": (
             "{(j, i) for i, j in linked.nonzero().tolist()} -> "
@@ -477,7 +523,15 @@ WRONG = {
         ),
     },
     "experiment": {
-        "experiment must return two numbers": "return best, rate(test, best) -> return best"
+        "experiment must return two numbers": "return best, rate(test, best) -> return best",
+        "is not the one with the lowest alignment error rate": stops_at_the_first_rise,
+        "raises TypeError": starts_at_one,
+    },
+    "least_looked_at": {
+        "does not have the smallest total weight": [
+            ".sum(dim=0).argmin() -> .sum(dim=0).sub(1).abs().argmax()",
+            ".sum(dim=0) -> .prod(dim=0)",
+        ],
     },
 }
 
