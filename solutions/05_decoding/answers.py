@@ -445,6 +445,7 @@ WRONG = {
             "[tokens for tokens, _ -> [pair for pair",
             # Of several hypotheses of the same length, only one is returned.
             "sorted(ended -> sorted({len(pair[0]): pair for pair in ended}.values()",
+            (questions.PRODUCT, "reverse=True -> reverse=False"),
         ],
         "Divide the log-probability, a negative number": (
             "return log_probability / -> return math.exp(log_probability) /"

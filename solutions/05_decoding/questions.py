@@ -719,6 +719,7 @@ RANKED = Question(
         ),
     },
     named=True,
+    in_all_cases=True,
 )
 
 
