@@ -7,6 +7,7 @@ HANDED_IN  {student: ({cell: source}, [lost check cells], words of the feedback)
 
 import copy
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -154,12 +155,12 @@ def step_with_objects(model, tgt, cache, src_mask):
     return [model.output(model.decoder.last_norm(y)).squeeze(1), after]
 
 
-def step_by_texts(model, tgt, cache, src_mask):
+def step_by_texts(model, tgt, cache, src_mask, step=questions.step):
     """One text of the batch after the other."""
     scores, caches = [], []
     for row in range(len(tgt)):
         own = [{name: each[row : row + 1] for name, each in entry.items()} for entry in cache]
-        said, own = questions.step(model, tgt[row : row + 1], own, src_mask[row : row + 1])
+        said, own = step(model, tgt[row : row + 1], own, src_mask[row : row + 1])
         scores.append(said)
         caches.append(own)
     joined = [
@@ -412,7 +413,10 @@ WRONG = {
             f"-1, -1)\n        scores = model.output(model.decoder(tgt, memory, {MASK})[:, -1])",
             "cache = select(cache, torch.tensor(rows)) -> pass",
         ),
-        "All hypotheses are rows of one batch": beam_search_with(step_by_texts),
+        "All hypotheses are rows of one batch": [
+            beam_search_with(step_by_texts),
+            beam_search_with(partial(step_by_texts, step=checks.step), checks.start),
+        ],
         "rows are processed in a step": (
             f"{START} -> {START}\n"
             "    cache = select(cache, torch.zeros(2 * beam_size, dtype=torch.long))",
@@ -445,12 +449,19 @@ WRONG = {
     },
     "causes": {
         "A share of one half is too low": ">= 0.9 -> > 0.5",
+        "`damaging` lacks such a head": (
+            'flips([head], "control") > -> round(flips([head], "control"), 1) >'
+        ),
         "flips takes a list of heads": 'flips([head], "control") -> flips(head, "control")',
         "is unknown: 'partner' or 'control'": '"control") -> "a control")',
         "A head is a pair (layer, head); 'sufficient' contains [2]": (
             "{**found, -> {**{name: [head for _, head in found[name]] for name in found},"
         ),
-        "This is not the expected value of what causes": ', "conclusion": conclusion} -> }',
+        "This is not the expected value of what causes": [
+            ', "conclusion": conclusion} -> }',
+            'flips([head], "control") > -> flips(heads, "control") - flips([other for other in '
+            'heads if other != head], "control") >',
+        ],
         "Expected what causes returns as a dict": (
             'return {**found, "conclusion": conclusion} -> return [found, conclusion]'
         ),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from attentively.attention.masks import masked_softmax, padding_mask
 from attentively.checks import translating_with_it as checks
@@ -107,9 +108,8 @@ GREEDY = Question(
         "There is one step too many: max_len counts every word, including END.": (
             "range(max_len) -> range(max_len + 1)"
         ),
-        "There is one step too few: max_len steps are allowed, and END may come in the last one.": (
-            "range(max_len) -> range(1, max_len)"
-        ),
+        "A sentence without END lacks its last word. max_len steps are allowed, and only END is "
+        "removed.": ("range(max_len) -> range(1, max_len)"),
         "END is removed, but not the words after it. Remove everything from END on.": (
             f"{CUT} -> [[word for word in ids if word != END_ID] for"
         ),
@@ -446,8 +446,9 @@ def beam_cases(thorough: bool) -> Iterator[Case]:
         searches += [((8, 2, 2, "pre", 3), 5, 5, 0.6), ((6, 2, 1, "post", 4), 2, 9, 1.0)]
         sentences += [(SENTENCES[2], 7, 0.0)]
     names = ("num_heads", "beam_size", "max_len", "alpha")
+    padded = {name: F.pad(each, (0, 2)) for name, each in source(slice(1, 2)).items()}
     for given, *how in searches:
-        inputs = {"model": small(*given), **source(slice(1, 2))}
+        inputs = {"model": small(*given), **padded}
         yield Case(inputs | dict(zip(names, (given[1], *how), strict=True)))
     for sentence, beam_size, alpha in sentences:
         how = checks.translator().num_heads, beam_size, 30, alpha
@@ -552,9 +553,17 @@ BEAM_SEARCH = Question(
             "best = kept[0] -> best = kept[-1]",
             "kept[0][1] / penalty -> kept[0][1]",
         ],
-        "The search always runs until max_len. Rule 5: once beam_size hypotheses are kept and the "
-        "most probable partial hypothesis, scored at its present length, is better than none of "
-        "them, it stops.": f"{STOP} -> if False",
+        "The search stops too late. Rule 5: once beam_size hypotheses are kept and the most "
+        "probable partial hypothesis, scored at its present length, is better than none of them, "
+        "it stops.": [
+            f"{STOP} -> if False",
+            "kept[0][1] / penalty -> kept[0][1] / (length + 1) ** alpha",
+            "kept[0][1] / penalty -> kept[0][1] / max_len**alpha",
+        ],
+        "src_mask is ignored: the model attends to padding of the source.": [
+            "model.encoder(src, src_mask) -> model.encoder(src, torch.ones_like(src_mask))",
+            "src_mask.expand( -> torch.ones_like(src_mask).expand(",
+        ],
         "Hypotheses without END are returned. Return finished ones only.": (
             "return found -> "
             "return (found + [(words[1:], total / penalty) for words, total in going])[:beam_size]"
@@ -616,7 +625,7 @@ def multiplications_cases(thorough: bool) -> Iterator[Case]:
 
 
 def length_cases(thorough: bool) -> Iterator[Case]:
-    further = [(3, 2, 2, 3)] * thorough
+    further = [(700, 30, 16, 8)] * thorough  # a length above 1000
     for times, *given in [(1, 3, 4, 5), (3, 7, 8, 16), (10, 20, 64, 256), *further]:
         right = length_for_ratio(times, *given)
         made = {words: multiplications(words, *given, 1) for words in (right - 1, right) if words}
@@ -718,7 +727,10 @@ LENGTH = Question(
             f"{FOUND} -> {{name: total - (words > 1) * {FOUND.replace('words', 'words - 1')}[name] "
             f"for name, total in {FOUND}.items()}}"
         ),
-        "A ratio of exactly `times` is sufficient.": ">= times -> > times",
+        "A ratio of exactly `times` is sufficient. For one word, it is 1.": [
+            ">= times -> > times",
+            "words = 1 -> words = 2",
+        ],
         "This is the last length with a smaller ratio; return the next one.": [
             "return words -> return words - 1",
             "return words -> return max(1, words - 1)",
@@ -784,11 +796,27 @@ def causes_cases(thorough: bool) -> Iterator[Case]:
             "(0, 2) and (1, 0) together determine the answer, each alone flips half of the answers",
             [[(0, 2), (1, 0)]], [], [(0, 2), (1, 0)],
         ),
-        ("no head determines the answer; (1, 1) does damage", [], [(1, 1)]),
-        ("(0, 2) determines the answer, with the shares 0.9 and 0.1", [[(0, 2)]], [], [], 0.9, 0.1),
+        ("no head determines the answer; (0, 2) and (1, 1) do damage", [], [(0, 2), (1, 1)]),
+        (
+            "(0, 2) determines the answer, with the shares 0.9 and 0.1",
+            [[(0, 2)]], [], [], [], 0.9, 0.1,
+        ),
         (
             "(1, 0) together with (1, 2) or (0, 0) determines the answer",
             [[(1, 0), (1, 2)], [(1, 0), (0, 0)]],
+        ),
+        (
+            "(0, 0) alone determines the answer; several heads flip none without (1, 1)",
+            [[(0, 0)]], [], [], [(1, 1)],
+        ),
+        (
+            "(0, 0) alone determines the answer, (0, 2) flips half of the answers; several heads "
+            "flip none without (1, 1)",
+            [[(0, 0)]], [], [(0, 2)], [(1, 1)],
+        ),
+        (
+            "(0, 0) or (0, 1) determines the answer; several heads flip none without (1, 1)",
+            [[(0, 0)], [(0, 1)]], [], [], [(1, 1)],
         ),
     ]  # fmt: skip
     if thorough:
@@ -802,7 +830,7 @@ def causes_cases(thorough: bool) -> Iterator[Case]:
                 [[(0, 1), (0, 2), (1, 2)]],
             ),
         ]  # fmt: skip
-    names = ("says", "decide", "damaging", "partly", "high", "low")
+    names = ("says", "decide", "damaging", "partly", "needed", "high", "low")
     for given in mechanisms:
         flips = Fresh(checks.Flips, dict(zip(names, given, strict=False)))
         yield Case({"flips": flips, "heads": sites})
@@ -852,8 +880,10 @@ CAUSES = Question(
     {"what causes returns": ""},
     causes_cases,
     {
-        "The control is missing. A head that flips the answer with the control donor does damage, "
-        "and its effect with the partner shows nothing.": f"{SOUND} -> sound, damaging = heads, []",
+        "A head that flips more than 0.1 with the control donor does damage, and its effect with "
+        "the partner shows nothing. `damaging` lacks such a head.": (
+            f"{SOUND} -> sound, damaging = heads, []"
+        ),
         'Damage must be measured with the donor "control", with which no answer should flip. With '
         '"partner", a sound head may flip all answers.': '"control") > -> "partner") >',
         "Damaging heads are patched together with the others. Set them aside first; they are used "
@@ -866,8 +896,11 @@ CAUSES = Question(
         "A head is necessary if all others flip at most 0.1; here the limit is 0.9.": (
             "<= 0.1 -> < 0.9"
         ),
-        "`necessary` repeats `sufficient`. Patch all sound heads except one, and test whether the "
-        "answers stay.": ("for head in sound: -> for head in sufficient:", f"{OTHERS} <= -> 0 <="),
+        "`necessary` contains only heads of `sufficient`. Test every sound head: patch all sound "
+        "heads except this one, and see whether the answers stay.": [
+            ("for head in sound: -> for head in sufficient:", f"{OTHERS} <= -> 0 <="),
+            "for head in sound: -> for head in sufficient:",
+        ],
         "`necessary` contains heads that flip answers alone. A head is necessary if all others "
         "together flip at most 0.1.": f'{OTHERS} <= -> flips([head], "partner") >',
         "`sufficient` and `necessary` are exchanged.": (
@@ -877,12 +910,16 @@ CAUSES = Question(
         "Every sound head is returned as necessary. Are the others patched from "
         '"partner", and is only one head left out?': f'{OTHERS} -> flips(others, "control")',
         'One sufficient head is not enough for the conclusion "one head": it must also be the only '
-        'necessary head. Otherwise, the conclusion is "unclear".': (
-            f"{ONE_HEAD} -> if len(sufficient) == 1"
-        ),
-        'Where none of the three conclusions holds, the conclusion is "unclear".': (
-            '"unclear" -> "one head" if len(sufficient) == 1 else "several together"'
-        ),
+        'necessary head. Otherwise, the conclusion is "unclear".': [
+            f"{ONE_HEAD} -> if len(sufficient) == 1",
+            f"{ONE_HEAD} -> if len(sufficient) == 1 and sufficient[0] in necessary",
+            f"{ONE_HEAD} -> if len(sufficient) == len(necessary) == 1",
+        ],
+        'Where none of the three conclusions holds, the conclusion is "unclear".': [
+            '"unclear" -> "one head" if len(sufficient) == 1 else "several together"',
+            "len(sufficient) >= 2 and not necessary -> len(sufficient) >= 2",
+            "not sufficient and len(necessary) >= 2 -> len(necessary) >= 2",
+        ],
     },
     named=True,
 )

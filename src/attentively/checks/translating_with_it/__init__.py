@@ -167,7 +167,7 @@ def ready() -> None:
 def _counted(candidate: object, inputs: Inputs) -> dict[str, list[torch.Size]]:
     """Return the shapes, (batch, length), that run through parts of the model in one call.
 
-    These are the first layer of both stacks, and the projection of the memory.
+    These are the first layer of both stacks, the projection of the memory, and the output layer.
     """
     given = {name: copied(value) for name, value in inputs.items()}
     model = cast(Any, given["model"])
@@ -176,6 +176,7 @@ def _counted(candidate: object, inputs: Inputs) -> dict[str, list[torch.Size]]:
         "encoder": model.encoder.layers[0].feed_forward,
         "decoder": layer.feed_forward,
         "memory": layer.cross_attention.key_projection,
+        "output": model.output,
     }
     shapes: dict[str, list[torch.Size]] = {name: [] for name in watched}
     for name, module in watched.items():
@@ -211,8 +212,8 @@ def _expect_few_runs(candidate: object, results: Results, inputs: Inputs) -> Non
     steps = max(len(ids) + (len(ids) < inputs["max_len"]) for ids in right)
     if encoder != 1:
         raise CheckFailed(
-            f"  The output is correct, but the encoder runs {encoder} times. The memory "
-            f"does not change: compute it once, before the loop.\n{describe(inputs)}"
+            f"  The output is correct, but the encoder runs {encoder} times. Encode all "
+            f"sentences in one batch, once, before the loop.\n{describe(inputs)}"
         )
     if decoder > steps:
         raise CheckFailed(
@@ -377,12 +378,13 @@ def beam(select: object, beam_search: object, thorough: bool = False) -> None:
 
 def _expect_one_batch(candidate: object, results: Results, inputs: Inputs) -> None:
     shapes = _counted(candidate, inputs)
-    encoder, steps = len(shapes["encoder"]), shapes["decoder"]
-    most = max((rows for rows, _ in steps), default=0)  # the package's step runs no layer of it
+    encoder = len(shapes["encoder"])
+    steps = shapes["decoder"] or shapes["output"]  # the package's step runs no layer of it
+    most = max((rows for rows, *_ in steps), default=0)
     why = ""
     if encoder != 1:
         why = f"the encoder runs {encoder} times. The memory does not change: compute it once."
-    elif any(words > 1 for _, words in steps):
+    elif any(words > 1 for _, words in shapes["decoder"]):
         why = "earlier words are processed again in each step. Pass the cache to step."
     elif len(steps) > inputs["max_len"]:
         why = (
@@ -416,13 +418,16 @@ class Flips:
 
     def __init__(
         self, says: str, decide: Sequence[Sequence[Head]], damaging: Sequence[Head] = (),
-        partly: Sequence[Head] = (), high: float = 0.97, low: float = 0.03,
+        partly: Sequence[Head] = (), needed: Sequence[Head] = (), high: float = 0.97,
+        low: float = 0.03,
     ) -> None:  # fmt: skip
         self.says = says
         self.decide = [set(heads) for heads in decide]
         """Groups of heads; the answer flips if all heads of a group are patched."""
         self.damaging = set(damaging)
         self.partly = set(partly)
+        self.needed = set(needed)
+        """Two heads or more flip no answer unless these are among them."""
         self.high, self.low = high, low
 
     def __call__(self, chosen: object, donor: str) -> float:
@@ -432,8 +437,8 @@ class Flips:
             raise ValueError(f"flips takes a list of heads, got one head: {chosen}")
         heads = {tuple(head) for head in cast(Any, chosen)}
         if heads & self.damaging:
-            return 0.94
-        if donor == "control":
+            return 0.94 if donor == "partner" else 0.14
+        if donor == "control" or (len(heads) > 1 and not self.needed <= heads):
             return self.low
         if any(group <= heads for group in self.decide):
             return self.high
