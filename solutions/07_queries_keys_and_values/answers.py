@@ -140,14 +140,14 @@ def learned_by(
 
 def learn_width_by_trying(keys, values, width):
     """No gradient: the losses of a row of widths."""
-    tried = torch.linspace(-4, 2, 121)
+    tried = torch.linspace(-4, 3, 141)
     losses = [leave_one_out_by_loops(keys, values, each) for each in tried]
     return tried[torch.stack(losses).argmin()].exp()
 
 
 def learn_width_by_newton(keys, values, width):
     """Starts at the best of a few widths: from a large width, one step can go past the minimum."""
-    few = torch.linspace(-4, 2, 13)
+    few = torch.linspace(-4, 3, 15)
     losses = [leave_one_out_by_loops(keys, values, each) for each in few]
     log_width = torch.nn.Parameter(few[torch.stack(losses).argmin()].clone())
     optimizer = torch.optim.LBFGS([log_width], max_iter=50, line_search_fn="strong_wolfe")
@@ -396,6 +396,11 @@ WRONG = {
         "of leave_one_out are not the expected ones": (
             "fill(own -> fill((distances == 0) & (values.unsqueeze(1) == values).all(dim=-1)"
         ),
+        "Exclude the own pair, then use a softmax": (
+            "scores.masked_fill(own, -math.inf).softmax(dim=-1) -> "
+            "scores.softmax(dim=-1).masked_fill(own, 0.0)",
+            "weights @ values -> weights / weights.sum(dim=-1, keepdim=True) @ values",
+        ),
         "The shape of leave_one_out is (3, 1), expected ()": (
             "errors.square().mean() -> errors.square()"
         ),
@@ -403,6 +408,9 @@ WRONG = {
     "learn_width": {
         "does a step not start with zero_grad()": learned_by(leave_one_out_by_loops, zero=False),
         "if the loss includes the own pair of each key": learned_by(loss_with_own_pair),
+        "check that the descent starts at `width`": learned_by(
+            leave_one_out_by_loops, to=lambda width: 0.0
+        ),
         "The loss can still decrease": [
             learned_by(leave_one_out_by_loops, steps=3),
             learned_by(lambda k, v, log_width: leave_one_out_by_loops(k, v[:, :1], log_width)),

@@ -413,7 +413,12 @@ def width_cases(thorough: bool) -> Iterator[Case]:
     keys, values = checks.measurements(24, 2)
     other = values.reshape(2, 12).T.reshape(24, 1)  # has another best width
     small = (each / 10 for each in checks.measurements(20, 3, 0.2))
-    problems = [(10 * keys, torch.cat([values, other], dim=1), 30.0), (*small, 0.005)]
+    apart, of_them = checks.measurements(8)  # at the width 1, the loss of 80 * apart has no slope
+    problems = [
+        (10 * keys, torch.cat([values, other], dim=1), 30.0),
+        (*small, 0.005),
+        (80 * apart, of_them, 100.0),
+    ]
     if thorough:
         problems += [(*checks.measurements(30, 1), 1.0), (*checks.measurements(24, 7), 0.4)]
     yield from cases_of(("keys", "values", "width"), problems)
@@ -421,7 +426,7 @@ def width_cases(thorough: bool) -> Iterator[Case]:
 
 SCORES, LOSS, MASKED = "-u.square() / 2", "errors.square().mean()", "masked_fill(own, -math.inf)"
 WIDTH = "log_width.exp()"
-OTHERS = "values.exp().masked_fill(own, 0.0)"
+BEFORE = "Exclude the own pair, then use a softmax of -u²/2, which depends on differences only."
 SHARES_OF_EXP = f"scores.{MASKED}.softmax(dim=-1) -> scores.exp().masked_fill(own, 0.0)"
 LOSSES = Question(
     leave_one_out,
@@ -476,13 +481,13 @@ LOSSES = Question(
         "itself.": f"{LOSS} -> {LOSS}.sqrt()",
         "Far from all other keys, the own pair is used, because the other scores are even lower "
         "than the one that excludes it. Use -math.inf.": (f"{MASKED} -> masked_fill(own, -1000.0)"),
-        "Far from all other keys, every exp(-u²/2) is rounded to 0, so the prediction is 0. Use a "
-        "softmax of -u²/2, which depends on differences only.": (
+        "Far from all other keys, every other exp(-u²/2) is rounded to 0, so the prediction is 0. "
+        f"{BEFORE}": (
             SHARES_OF_EXP,
             "weights @ values -> weights / (weights.sum(dim=-1, keepdim=True) + 1e-10) @ values",
         ),
-        "The loss is NaN: far from all other keys, every exp(-u²/2) is rounded to 0, and 0 / 0 is "
-        "NaN. Use a softmax of -u²/2, which depends on differences only.": (
+        "The loss is NaN: far from all other keys, every other exp(-u²/2) is rounded to 0, and "
+        f"0 / 0 is NaN. {BEFORE}": (
             SHARES_OF_EXP,
             "weights @ values -> weights / weights.sum(dim=-1, keepdim=True) @ values",
         ),

@@ -198,9 +198,9 @@ def _expect_learned(candidate: object, asked: Inputs, losses: Tensor) -> None:
         diagnosis = "The width is still the initial one."
     elif found < min(width, best) / 5:
         diagnosis = (
-            "The width has shrunk to nearly 0, so that each prediction is a single value. "
+            "The width is far too small, so that each prediction is a single value. "
             "This happens if the loss includes the own pair of each key. If yours does "
-            "not, check that each step starts with zero_grad()."
+            "not, check that the descent starts at `width` and each step with zero_grad()."
         )
     elif found > 1.5 * max(width, best):
         diagnosis = (
