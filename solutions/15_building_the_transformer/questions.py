@@ -62,7 +62,7 @@ class LayerNorm(nn.Module):
 def norm_cases(thorough: bool) -> Iterator[Case]:
     by_hand = torch.tensor([[1.0, 3.0, 3.0, 5.0], [2.0, 2.0, 2.0, 2.0]])
     asked = [(by_hand, 0.5), (torch.randn(5), 0.1), (3 + 2 * torch.randn(2, 3, 5), 1e-5)]
-    asked += [(0.002 * torch.randn(3, 2, 7), 1e-5), (torch.randn(2, 3, 5, requires_grad=True), 1e-5)]
+    asked += [(2e-3 * torch.randn(3, 2, 7), 1e-5), (torch.randn(2, 3, 5, requires_grad=True), 1e-5)]
     if thorough:
         asked += [(torch.randn(2, 5, 3, 11), 0.01), (100 * torch.randn(1, 1, 2), 1e-5)]
     for x, eps in asked:
