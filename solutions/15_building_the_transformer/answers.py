@@ -557,6 +557,8 @@ WRONG = {
         "a share of 0.10 of the sub-layer's output is 0":
             "nn.Dropout(dropout) -> nn.Dropout(min(dropout, 0.1) if dropout < 0.9 else dropout)",
         "gives two different answers": f"{GIVEN} -> F.dropout({READ}, self.dropout.p)",
+        "Residual: in training with dropout=0.9999999, some entries are not dropped":
+            "nn.Dropout(dropout) -> nn.Dropout()",
         "has no parameter layer_norm.gain":
             "self.layer_norm = LayerNorm(d_model) -> self.layer_norm = nn.Identity()",
         "the normalisation is in the wrong position": 'norm="pre" -> norm="post"',
@@ -595,6 +597,8 @@ WRONG = {
         "The shape of the output of InputEmbedding":
             f"{SUM} -> torch.cat([root * vectors, codes.expand_as(vectors)], 2)",
         "InputEmbedding: dropout is missing in training": "nn.Dropout(dropout) -> nn.Dropout(0.0)",
+        "InputEmbedding: in training with dropout=0.9999999, some entries are not dropped":
+            "nn.Dropout(dropout) -> nn.Dropout()",
         "dropout is applied to the embeddings only": (
             "self.embedding(ids) -> self.dropout(self.embedding(ids))",
             "self.dropout(total) -> total",
@@ -716,7 +720,9 @@ WRONG = {
             for end in ("outer.bias", "query_projection.weight")
         ],
         "from_pytorch: 'encoder.layers.10.self_attention.query_projection.weight' is missing":
-            converted(lambda right, state: {n: t for n, t in right.items() if ".10." not in n}),
+            converted(  # reads one digit of an index
+                lambda right, state: {n.replace(".10.", ".1."): t for n, t in right.items()}
+            ),
         "our stacks have no parameter": "return found -> return dict(state)",
         "expected a dict of tensors, got a list": "return found -> return [*found.values()]",
     },

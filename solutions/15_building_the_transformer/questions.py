@@ -62,11 +62,12 @@ class LayerNorm(nn.Module):
 def norm_cases(thorough: bool) -> Iterator[Case]:
     by_hand = torch.tensor([[1.0, 3.0, 3.0, 5.0], [2.0, 2.0, 2.0, 2.0]])
     asked = [(by_hand, 0.5), (torch.randn(5), 0.1), (3 + 2 * torch.randn(2, 3, 5), 1e-5)]
-    asked += [(0.02 * torch.randn(3, 2, 7), 1e-5), (torch.randn(2, 3, 5, requires_grad=True), 1e-5)]
+    asked += [(2e-3 * torch.randn(3, 2, 7), 1e-5), (torch.randn(2, 3, 5, requires_grad=True), 1e-5)]
     if thorough:
         asked += [(torch.randn(2, 5, 3, 11), 0.01), (100 * torch.randn(1, 1, 2), 1e-5)]
     for x, eps in asked:
-        yield case(LayerNorm, {"d_model": x.size(-1), "eps": eps}, {"x": x})
+        made = {"d_model": x.size(-1)} | ({} if eps == 1e-5 else {"eps": eps})  # the default
+        yield case(LayerNorm, made, {"x": x})
     far = {"x": 10000 + torch.tensor([[1.0, 3.0, 3.0, 5.0], [2.0, 2.0, 2.0, 6.0]])}
     yield replace(case(LayerNorm, {"d_model": 4, "eps": 1e-5}, far), general=ROUNDED_AWAY)
 
@@ -95,6 +96,10 @@ NORM = Question(
         "or uses eps as a lower bound of the variance.": [
             "+ self.eps -> + 1e-5",
             "variance + self.eps -> variance.clamp(min=self.eps)",
+        ],
+        "without the argument eps, another value than 1e-5 is used. Keep the given default.": [
+            "eps=1e-5 -> eps=1e-6",
+            "eps=1e-5 -> eps=1e-12",
         ],
         "the variance is too large. It is the mean of (x - μ)², not their sum, and not the mean of "
         "x² minus μ (without the square of μ).": [

@@ -150,7 +150,7 @@ def _explaining(name: str, words: str, cause: str) -> Iterator[None]:
         yield
     except CheckFailed as failed:
         first = str(failed).strip().split("\n")[0]
-        if first.startswith("Your code raises") and words in first:
+        if first.startswith(("Your code raises", "Called twice")) and words in first:
             raise CheckFailed(f"  {name}: {cause}\n{failed}") from None
         raise
 
@@ -254,6 +254,16 @@ def _expect_entries_dropped(
         )
 
 
+def _with_all_dropped(name: str, made: nn.Module, inputs: Inputs, what: str) -> object:
+    """Run a module in training with a rate of dropout that leaves nothing."""
+    cause = (
+        f"in training with dropout={NEARLY_ALL}, some entries are not dropped. Is the rate of "
+        "nn.Dropout `dropout`?"
+    )
+    with _explaining(name, "Called twice", cause):
+        return run(made, inputs, what.capitalize())
+
+
 def _expect_dropout(connection: object, recorded: Recorded) -> None:
     """Drop everything: the sub-layer's output becomes 0, and x stays."""
     made = _built(connection, recorded, dropout=NEARLY_ALL).train()
@@ -285,7 +295,8 @@ def _expect_dropout(connection: object, recorded: Recorded) -> None:
         )
     )
     what = f'the output of Residual in training with dropout={NEARLY_ALL} and norm="{norm}"'
-    expect_equal(run(made, inputs, what.capitalize()), after(x), what, inputs, mistakes)
+    got = _with_all_dropped("Residual", made, inputs, what)
+    expect_equal(got, after(x), what, inputs, mistakes)
     read: list[Tensor] = []
 
     def sublayer(x: Tensor) -> Tensor:
@@ -412,8 +423,9 @@ def _expect_input_dropout(input_embedding: object, recorded: Recorded) -> None:
     inputs, (full,) = recorded.case.inputs, recorded.expected.values()
     made = _built(input_embedding, recorded, dropout=NEARLY_ALL).train()
     what = f"the output of InputEmbedding in training with dropout={NEARLY_ALL}"
+    left = _with_all_dropped("InputEmbedding", made, inputs, what)
     expect_equal(
-        run(made, inputs, what.capitalize()), torch.zeros_like(full), what, inputs,
+        left, torch.zeros_like(full), what, inputs,
         [Twin("InputEmbedding: dropout is missing in training.", lambda ids: full),
          Twin("InputEmbedding: dropout is applied to the embeddings only. Apply it to the sum.",
               lambda ids: sinusoids(*full.shape[1:]).expand_as(full))],
@@ -543,7 +555,7 @@ def from_pytorch(converted: object, masks_for_pytorch: object, thorough: bool = 
 
 
 def _with_eleven_layers(state: State) -> State:
-    """Return a state in which each layer after the first has the values of the first."""
+    """Return a state with eleven layers in each stack; those added have the values of the first."""
     return state | {
         name.replace(".0.", f".{number}."): tensor
         for name, tensor in state.items()
@@ -563,9 +575,10 @@ def _expect_converted(converted: object, right: State, inputs: Inputs) -> None:
                 f"  from_pytorch: our stacks have no parameter {name!r}. The most similar name "
                 f"is {nearest(str(name), right)!r}.\n{describe(inputs)}"
             )
-    for name, tensor in right.items():
+    for name in right:
         if name not in answer:
             raise CheckFailed(f"  from_pytorch: {name!r} is missing.\n{describe(inputs)}")
+    for name, tensor in right.items():
         got = in_32_bits(answer[name])
         if isinstance(got, Tensor) and not torch.equal(got, tensor):
             why = mistaken(name, got, right, inputs["state"])
