@@ -366,6 +366,7 @@ def test_published_results_are_taken_as_they_are():
     mean = sum(fixed) / 3
     assert column(table, 1)[0] == f"{mean:.1f} ({min(fixed):.1f}–{max(fixed):.1f})"
     ladder = json.loads((RESULTS / "ladder-tatoeba-en-fr.json").read_text(encoding="utf-8"))
+    ladder = [row for row in ladder if row["seed"] == 0]
     by = [Condition("rung", "Model"), Condition("decoding", "Decoding")]
     table = tables.show(ladder, [Column("chrf", "chrF", best="max")], by=by, caption="")
     assert column(table, 2) == [f"{row['chrf']:.2f}" for row in ladder]

@@ -391,9 +391,31 @@ def test_the_table_shows_means_over_the_seeds(corpus, tmp_path):
 
 # The published rows
 
+LONGER = "steps=32000,subword_dropout=0"
+PUBLISHED = (
+    "steps=7000,tokens_per_batch=8192,accumulate=4,precision=bfloat16,learning_rate=0.005,"
+    "warm_up_steps=2000,schedule=inverse_square_root,vocabulary_size=10000,subword_dropout=0,"
+    "lowercase=true,validate_every=100"
+)
 
-def published():
-    return json.loads(RESULTS.read_text(encoding="utf-8"))
+
+def published(seed=0):
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return [row for row in rows if row["seed"] == seed]
+
+
+def test_the_second_seeds_are_of_the_same_plan():
+    rows = published(seed=1)
+    assert {row["rung"] for row in rows} == {"additive", "transformer"}
+    first = {(row["rung"], row["decoding"]): row for row in published()}
+    for row in rows:
+        same = ("parameters", "training_steps", "tokens_per_batch", "signature", "sentences")
+        of_first = first[row["rung"], row["decoding"]]
+        assert [row[key] for key in same] == [of_first[key] for key in same]
+        assert row["changes"] is row["checkpoint"] is None
+        assert row["command"].endswith(f"--rungs {row['rung']} --seeds 2")
+        assert row["log"][-1]["averaged"] == 10
+        assert row["bleu"] != of_first["bleu"]
 
 
 def test_the_published_rows_are_of_the_shipped_models():
@@ -468,24 +490,25 @@ def test_the_readme_tells_the_published_scores():
 
 
 @pytest.mark.parametrize(
-    ("task", "rung", "decoding", "changes"),
+    ("task", "rung", "decoding", "changes", "training"),
     [
-        ("German to English", "transformer", "greedy", None),
-        ("German to English", "additive", "greedy", None),
-        ("English to German", "transformer", "beam 5", None),
-        ("English to German", "transformer", "beam 5", "steps=32000,subword_dropout=0"),
+        ("German to English", "transformer", "greedy", None, ""),
+        ("German to English", "additive", "greedy", None, ""),
+        ("English to German", "transformer", "beam 5", None, ""),
+        ("English to German", "transformer", "beam 5", LONGER, f", `--change {LONGER}`"),
+        ("English to German", "transformer", "beam 5", PUBLISHED, ", published settings"),
     ],
 )
-def test_the_readme_tells_the_scores_of_the_captions(task, rung, decoding, changes):
+def test_the_readme_tells_the_scores_of_the_captions(task, rung, decoding, changes, training):
     data = {"German to English": "multi30k-de-en", "English to German": "multi30k-en-de"}[task]
     rows = json.loads((RESULTS.parent / f"ladder-{data}.json").read_text(encoding="utf-8"))
     asked = {"rung": rung, "decoding": decoding, "changes": changes}
     [row] = [row for row in rows if row.items() >= asked.items()]
     model = {"transformer": "Transformer", "additive": "additive attention"}[rung]
-    model += f" ({row['parameters'] / 1e6:.1f})" + (f", `--change {changes}`" if changes else "")
+    model += f" ({row['parameters'] / 1e6:.1f}){training}"
     said = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"| {task} | {decoding} | {model} | {row['bleu_lowercased']:.1f} |" in said
-    assert rung != "transformer" or row["training_seconds"] < 2 * 3_600
+    assert rung != "transformer" or row["training_seconds"] < 2.5 * 3_600
 
 
 @pytest.mark.slow
