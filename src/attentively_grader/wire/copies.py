@@ -132,7 +132,7 @@ def _content(value: Any) -> Any:
 
 
 def _holds(value: Any, before: Any) -> bool:
-    """Return whether a value still has this content; most do, so no list is copied for it."""
+    """Return whether a value still has the content `before`; a list is compared without a copy."""
     if isinstance(before, list):
         size = 2 * len(value) if isinstance(value, dict) else len(value)
         return size == len(before) and all(map(operator.is_, _elements(value), before))
