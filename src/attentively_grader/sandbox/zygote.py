@@ -73,6 +73,8 @@ def main(control: socket.socket) -> None:
                 _threads() > threads
             ):  # a process with threads cannot fork, so a new zygote replaces it
                 return
+            if "prepare" in request:
+                send(control, {"ready": True})
             continue
         begin(request, files, order["shell"], kept, control)
         for file in files:

@@ -237,8 +237,13 @@ class ZygoteClient:
                 return
             self._wait()
             self.told.add(call)
-            with contextlib.suppress(GoneError):  # the next request will notice
+            try:
                 send(self.control, {"prepare": function, "arguments": arguments})
+                self.control.settimeout(SECONDS_TO_START)
+                receive(self.control)
+                self.control.settimeout(None)
+            except GoneError:
+                self._stop()  # the next request starts a new one
 
     def _user(self) -> int | None:
         """Return a random unused user id if this process may change its user, else None."""
