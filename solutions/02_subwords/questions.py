@@ -880,8 +880,8 @@ def choice_cases(thorough: bool) -> Iterator[Case]:
 
 
 PER_WORD = (
-    "one of the sizes satisfies the limit. Divide the number of all subwords of the validation "
-    "sentences by the number of all their words."
+    "one of the sizes satisfies the limit. If yours finds none, divide the number of all subwords "
+    "of the validation sentences by the number of all their words."
 )
 MEAN = (
     "the mean over sentences is used, in which short sentences count as much as long ones. Divide "

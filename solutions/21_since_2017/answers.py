@@ -334,10 +334,12 @@ WRONG = {
     "rotate": {
         "changes its input x": rotate_in_place,
         "The shape of the rotated vectors is": ".flatten(-2) -> ",
-        # One sine is limited
-        "The values of the rotated vectors are not the expected ones": (
-            "new_b = a * sin -> new_b = a * sin.clamp(max=0.9)"
-        ),
+        # One sine is limited; the last exponent is 1; exponents are rounded up
+        "The values of the rotated vectors are not the expected ones": [
+            "new_b = a * sin -> new_b = a * sin.clamp(max=0.9)",
+            f"{questions.EXPONENTS} -> torch.linspace(0, 1, d_head // 2)",
+            f"{questions.EXPONENTS} -> -(-torch.arange(0, d_head, 2) // d_head)",
+        ],
     },
     "slopes": {
         "Expected the slopes as a torch.Tensor, got a list": "2.0**exponents -> ['1/2']",

@@ -34,9 +34,9 @@ def rotate(x, first=0):
 def rotate_cases(thorough: bool) -> Iterator[Case]:
     pair = torch.tensor([1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0])
     yield Case({"x": pair.reshape(1, 2, 2, 2)})
-    numbers = torch.tensor([1.0, 2.0, 3.0, 4.0])
-    yield Case({"x": numbers.repeat(2).reshape(1, 1, 2, 4)})
-    yield Case({"x": numbers.reshape(1, 1, 1, 4), "first": 2})
+    numbers = torch.arange(1.0, 7.0)
+    yield Case({"x": numbers.repeat(2).reshape(1, 1, 2, 6)})
+    yield Case({"x": numbers.reshape(1, 1, 1, 6), "first": 2})
     yield Case({"x": torch.randn(2, 3, 5, 8)})
     yield Case({"x": torch.randn(3, 2, 4, 6), "first": 7})
     if thorough:
@@ -167,7 +167,7 @@ def slopes(num_heads):
 
 
 def slopes_cases(thorough: bool) -> Iterator[Case]:
-    for num_heads in (8, 2, 1, 4, *((16, 32) if thorough else ())):
+    for num_heads in (8, 2, 1, 16, *((4, 32) if thorough else ())):
         yield Case({"num_heads": num_heads})
 
 
@@ -507,10 +507,17 @@ VERDICT = Question(
             'found = "nothing" -> found, longest = "nothing", 100'
         ),
         "you returned “nothing”; expected “distance”": "torch.randn -> torch.zeros",
-        "a test without position 0 cannot detect it": (
-            "positions = torch.arange(longest) -> "
-            "positions, longest = torch.arange(1, longest), longest - 1",
-            "table[some][:, some] -> table[some - 1][:, some - 1]",
+        "Only the key at position 0 differs, by 0.05": [
+            (
+                "positions = torch.arange(longest) -> "
+                "positions, longest = torch.arange(1, longest), longest - 1",
+                "table[some][:, some] -> table[some - 1][:, some - 1]",
+            ),
+            "apart.abs().max() > 0.01 -> apart.abs().max() > 0.1",
+        ],
+        "Within one list all scores are equal": (
+            "apart = table -> if (table - table[0, 0]).abs().max() < 0.01:\n"
+            "            return found\n        apart = table"
         ),
         "If positions are left out, the same two": f"{LISTS} -> (positions[: longest // 2],)",
         "also compare keys that are far away": "apart.abs() -> apart.diagonal(-1).abs()",

@@ -102,7 +102,8 @@ def encodings() -> list[tuple[Scores, str, str]]:
         "no encoding": (_both(_still), NOTHING, "Every pair of positions has the same score."),
         "rotary": (
             _both(_turned), DISTANCE,
-            "Differences along a diagonal are below 0.001, which is rounding.",
+            "Differences along a diagonal are below 0.001, which is rounding. The scores of m − n "
+            "and n − m may differ.",
         ),
         "sinusoids, added to query and key": (
             _both(_codes), POSITION, "The same distance at other positions has a different score.",
@@ -147,9 +148,9 @@ def encodings() -> list[tuple[Scores, str, str]]:
             _both(_shrunk(-0.002)), POSITION,
             "The product of the two factors depends on m + n: later scores are smaller.",
         ),
-        "rotary with a bonus for the first key": (
-            lambda q, k, p: _both(_turned)(q, k, p) + 2.0 * (p == 0), POSITION,
-            "Only the key at position 0 differs; a test without position 0 cannot detect it.",
+        "rotary with a small bonus for the first key": (
+            lambda q, k, p: _both(_turned)(q, k, p) + 0.05 * (p == 0), POSITION,
+            "Only the key at position 0 differs, by 0.05, which is more than rounding.",
         ),
         "only a penalty for keys at distances above 200": (
             _biased(lambda m, n: -1.0 * ((m - n).abs() > 200)), DISTANCE,
@@ -208,6 +209,10 @@ def encodings() -> list[tuple[Scores, str, str]]:
             _both(lambda x, p: _turned(x, torch.arange(len(p)))), POSITION,
             "In a list 0, 1, 2, … the scores are correct. If positions are left out, the same two "
             "positions have a different score.",
+        ),
+        "no encoding, with the logarithm of the number of positions added": (
+            lambda q, k, p: _both(_still)(q, k, p) + math.log(len(p)), POSITION,
+            "Within one list all scores are equal, but a list of another length changes them.",
         ),
     }  # fmt: skip
     return [(Scores(name, of), right, why) for name, (of, right, why) in asked.items()]
