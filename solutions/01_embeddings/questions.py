@@ -705,7 +705,7 @@ def question_cases(thorough: bool) -> Iterator[Case]:
         "these are not the questions. Each two pairs give two questions (a, b, c, d), one in each "
         "order."
     )
-    for number in (2, 3, *(5, 1, 0) * thorough):
+    for number in (2, 4, *(5, 1, 0) * thorough):
         yield Case({"pairs": WORD_PAIRS[:number]}, general=general)
 
 
@@ -723,6 +723,8 @@ QUESTIONS_FROM = Question(
             f"{OTHER} -> if pairs.index(one) < pairs.index(other)",
             f"{OTHER} -> if pairs.index(one) == pairs.index(other) - 1",
         ],
+        "questions are missing. Each pair is combined with each other pair, not only with the next "
+        "one.": f"{OTHER} -> if abs(pairs.index(one) - pairs.index(other)) == 1",
         "questions are missing for two pairs that share a word.": [
             f"{OTHER} -> if {condition}"
             for condition in (
@@ -936,6 +938,12 @@ def mended_step(v, u, centre, context, negatives, learning_rate):
     return new_v, new_u
 
 
+def pair_by_pair(v, u, centre, context, negatives, learning_rate):
+    for pair in zip(centre.split(1), context.split(1), negatives.split(1), strict=True):
+        v, u = mended_step(v, u, *pair, learning_rate / len(centre))
+    return v, u
+
+
 def step_cases(thorough: bool) -> Iterator[Case]:
     def case(tables: tuple[Tensor, ...], ids: tuple, rate: float, stage: str, said: str) -> Case:
         given = (*tables, *map(torch.tensor, ids), rate)
@@ -959,8 +967,8 @@ def step_cases(thorough: bool) -> Iterator[Case]:
         "to u is v, and with respect to v it is u; each is multiplied by σ(u·v) − y.",
     )
     yield case(
-        tables(7),
-        ([1, 2], [3, 4], [[5], [6]]),
+        tables(9),
+        ([1, 2], [3, 4], [[5, 6], [7, 8]]),
         0.5,
         "two pairs without a common word",
         "The step is correct for a single pair, but for two pairs without a common word it is "
@@ -1081,6 +1089,11 @@ CORRECTED_STEP = Question(
         OF_V.format("the sign is wrong"): "-learning_rate * to_v -> learning_rate * to_v",
         OF_V.format("it does not change at all"): f"{RETURN} -> return v, new_u",
         OF_V.format(SUMS): "-learning_rate * to_v -> -learning_rate * to_v / words.size(1)",
+        "Only the first negative of each pair is used. Use all of them.": (
+            "negatives], dim=1) -> negatives[:, :1]], dim=1)"
+        ),
+        "Each pair seems to use the tables that the pair before it changed. Compute all changes "
+        "from the tables as they were passed in, then update.": pair_by_pair,
         "Only the context word of the first pair has y = 1. Each pair has a row in the labels, and "
         "its context word is the first of this row.": f"{LABELS} -> wanted[0, 0] = 1.0",
         "The change of u is too large by the factor 2, the number of pairs. The loss is the mean "

@@ -461,7 +461,7 @@ def _expect_same_model(pairs: object, loss: object) -> None:
     expected = trained(SkipGram, context_pairs)
     inputs = {"sentences": sentences}
     got = call(lambda *_: trained(WithTheirLoss, cast(Any, pairs)), inputs)
-    what = "the package's model, trained for ten steps with your pairs and your loss"
+    what = "the package's model, trained for ten steps from scores of 0 with your pairs and loss"
     expect_equal(cast(SkipGram, got).vectors, expected.vectors, what, inputs)
 
 
