@@ -638,7 +638,7 @@ def analogy_cases(thorough: bool) -> Iterator[Case]:
         (*lexicon(13, 5), "w1", "w2", "w3", 3),
         (*lexicon(13, 5), "w5", "w9", "w7", 10),
         (*lexicon(13, 3), "w1", "w2", "w3", 9),
-        (*lexicon(13, 3), "w5", "w4", "w0", 9),
+        (*lexicon(13, 3), "w5", "w4", "w4", 9),
     ]
     sizes = [(5, 2), (17, 3)] * thorough
     asked += [(*lexicon(*each), "w0", "w4", "w2", 2) for each in sizes]
@@ -818,7 +818,8 @@ SINGLE = {
 TOGETHER = [
     tuple(question.split())
     for question in (
-        "king queen horse foal",
+        "horse foal king queen",
+        "man woman man king",
         "dog puppy man woman",
         "dog puppy king queen",
         "man woman boy girl",
@@ -961,7 +962,7 @@ def step_cases(thorough: bool) -> Iterator[Case]:
     yield case(
         small,
         ([1], [2], [[3]]),
-        0.2,
+        0.3,
         "one pair and one negative",
         "The step is wrong for one pair and one negative. The gradient of a score u·v with respect "
         "to u is v, and with respect to v it is u; each is multiplied by σ(u·v) − y.",
