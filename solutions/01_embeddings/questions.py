@@ -33,8 +33,8 @@ def one_hot(ids, vocab_size):
 
 def one_hot_cases(thorough: bool) -> Iterator[Case]:
     asked = [(torch.tensor([2, 0, 1]), 4), (torch.tensor([[1, 1], [0, 2]]), 5)]
-    asked += [(random_ids(2, 3, 5, vocab_size=7), 7)]
-    shapes: list[tuple[int, ...]] = [(), (7,), (3, 1, 2), (5, 2)]
+    asked += [(random_ids(2, 3, 5, vocab_size=7), 7), (torch.tensor(3), 5)]
+    shapes: list[tuple[int, ...]] = [(7,), (3, 1, 2), (5, 2)]
     asked += [(random_ids(*shape, vocab_size=11), 11) for shape in shapes * thorough]
     return cases_of(("ids", "vocab_size"), asked)
 
@@ -93,8 +93,8 @@ class Embedding(nn.Module):
 def lookup_cases(thorough: bool) -> Iterator[Case]:
     table = torch.tensor([[0.0, 0.0], [0.5, -1.0], [0.0, 0.25], [0.0, 0.0]])
     asked = [(torch.tensor(ids), table) for ids in ([3, 1], [3, 1, 0, 3], [[2, 1], [3, 0]])]
-    sizes: list[tuple[tuple[int, ...], int, int]] = [((2, 3), 7, 5)]
-    sizes += [((), 5, 3), ((7,), 3, 2), ((2, 3, 5), 11, 7), ((3, 1), 13, 1)] * thorough
+    sizes: list[tuple[tuple[int, ...], int, int]] = [((2, 3), 7, 5), ((), 5, 3)]
+    sizes += [((7,), 3, 2), ((2, 3, 5), 11, 7), ((3, 1), 13, 1)] * thorough
     for shape, vocab_size, embedding_dim in sizes:
         table = torch.randn(vocab_size, embedding_dim)
         table[0] = 0
