@@ -18,6 +18,8 @@ c.GenerateAssignment.post_convert_hook = "attentively_grader.course.release.tidy
 
 # The checks read the cases and answers of an assignment here. Only the trusted process gets them.
 c.Grading.test_files = ["questions.py"]
+# The results of the instructor's answers, computed once for the whole class.
+c.Grading.prepare_tests = "attentively.checks.recordings:prepare"
 # The checks that the notebooks import lie here: where these folders change, all is graded anew.
 c.Grading.depends_on = ["src"]
 

@@ -104,6 +104,8 @@ class Job:
 
     Only the examiner process receives them.
     """
+    prepare_tests: str = ""
+    """The function, as ``module:function``, that prepares the tests with the `test_files`."""
     ended: dict[str, str] = field(default_factory=dict)
     """Why a cell is not run again, by id: it has ended the examiner process."""
 

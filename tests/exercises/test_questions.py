@@ -6,6 +6,7 @@ That every right answer passes and every mistake gets its message is in test_ans
 import importlib.util
 import json
 import re
+import shutil
 import sys
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ import torch
 from assignments import ASSIGNMENTS
 from notebook_tools import ROOT
 
-from attentively.checks import CheckFailed, Parts, recordings
+from attentively.checks import CheckFailed, Parts, positional_encoding, recordings
 from attentively.checks.behaviours import behaviours
 from attentively.checks.calls import call_twice
 from attentively.checks.compare import READ, copied
@@ -49,6 +50,29 @@ def references(folder, module):
         for line in path.read_text(encoding="utf-8").splitlines()
     }
     return lines_of_answers(module) & shipped
+
+
+def test_prepared_recordings_are_found_from_any_folder(tmp_path, monkeypatch):
+    """The right answers run once for a class; a mistake runs when an answer is to be explained."""
+    assignment = next(each for each in ASSIGNMENTS if each.name.startswith("13_"))
+    text = assignment.questions.read_text(encoding="utf-8")
+    folders = [tmp_path / name / assignment.name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / recordings.QUESTIONS).write_text(f"{text}\n# {tmp_path}\n", encoding="utf-8")
+    recordings.prepare(folders[0].parent)
+    shutil.rmtree(folders[0])
+    monkeypatch.setenv(recordings.VARIABLE, str(folders[1].parent))
+    shift = next(
+        each
+        for each in recordings.questions_in(recordings.load_questions(assignment.questions))
+        if each.name == "shift"
+    )
+    monkeypatch.delattr(Question, "record")
+    positional_encoding.rotation(shift.answer, thorough=True)
+    said, wrong = shift.wrong()[0]
+    with pytest.raises(CheckFailed, match=re.escape(said[:20])):
+        positional_encoding.rotation(wrong, thorough=True)
 
 
 @every_assignment

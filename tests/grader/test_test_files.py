@@ -43,6 +43,39 @@ def test_the_folder_is_named_even_if_there_are_no_files(monkeypatch, tmp_path):
     assert [*Path(os.environ[SOLUTIONS]).iterdir()] == []
 
 
+LOOK = "import sys; r = getattr(sys.modules.get('course_tests'), 'ready', None)"
+
+
+@needs_sandbox
+def test_a_function_of_the_course_prepares_the_tests_once(tmp_path):
+    """What it leaves in memory is there for every test, and in no student's process."""
+    with pool(tmp_path, workers=1) as workers:
+        (tmp_path / "stub" / "course_tests.py").write_text(
+            "ready = []\n"
+            "def prepare(folder):\n"
+            "    ready.append([path.read_text() for path in folder.rglob('*.py')])\n"
+        )
+        asked = replace(
+            job("one", LOOK, ("here", LOOK)),
+            test_files={"small/questions.py": "one"},
+            prepare_tests="course_tests:prepare",
+        )
+        other = replace(asked, test_files={"small/questions.py": "two"})
+        ran = [texts(outcome) for _, outcome in workers.run([asked, asked, other])]
+    assert ran == [["None", each] for each in ("[['one']]", "[['one']]", "[['one'], ['two']]")]
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", ["no_such_module:prepare", "course_tests:ends"])
+def test_a_preparation_that_fails_costs_no_job(tmp_path, name):
+    with pool(tmp_path, workers=1) as workers:
+        own = tmp_path / "stub" / "course_tests.py"
+        own.write_text("import os\ndef ends(folder):\n    os._exit(1)\n")
+        asked = replace(job("one", "r = 1", ("here", "r = 2")), prepare_tests=name)
+        ran = [outcome for _, outcome in workers.run([asked, asked])]
+    assert [texts(outcome) for outcome in ran] == [["1", "2"]] * 2
+
+
 def prepared(room, folder):
     return prepare(Course(room.root), room.name, room.root / folder, gradebook=False)
 

@@ -24,14 +24,26 @@ def variants(
 
     An edit is made once `after` each of these edits. A whole answer is returned as it is.
     """
+    return [make() for make in makers(answer, mistake, after)]
+
+
+def makers(
+    answer: Answer, mistake: Mistake | list[Mistake], after: Iterable[Edits] = ((),)
+) -> list[Callable[[], Answer]]:
+    """Return a function for each of these `variants` that makes it when it is needed."""
     rows = mistake if isinstance(mistake, list) else [mistake]
-    found = []
+    found: list[Callable[[], Answer]] = []
     for each in rows:
         if callable(each):
-            found.append(each)
+            found.append(functools.partial(_itself, each))
         else:
-            found += [edited(answer, (*_several(first), *_several(each))) for first in after]
+            edits = [(*_several(first), *_several(each)) for first in after]
+            found += [functools.partial(edited, answer, both) for both in edits]
     return found
+
+
+def _itself(answer: Answer) -> Answer:
+    return answer
 
 
 def _several(edits: Edits) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ class Watch(TorchFunctionMode):
         for name in self.names:
             for function in _functions(pkgutil.resolve_name(name)):
                 _replace_code(function, name)
+        self.built_in = _built_in(self.names)
         super().__enter__()
         return self
 
@@ -70,9 +71,8 @@ class Watch(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> object:
-        name = _built_in(self.names).get(func)
-        if name is not None:
-            _refuse_call(name)
+        if func in self.built_in:
+            _refuse_call(self.built_in[func])
         return func(*args, **(kwargs or {}))
 
 

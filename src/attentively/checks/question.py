@@ -8,6 +8,7 @@ made when it is needed. `examine` compares a candidate with either.
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,7 +40,7 @@ from attentively.checks.compare import (
     show,
     unquoted,
 )
-from attentively.checks.edits import Answer, Edits, Mistake, edited, variants
+from attentively.checks.edits import Answer, Edits, Mistake, edited, makers
 
 Results = dict[str, Any]
 """What a call returned, by name."""
@@ -170,10 +171,14 @@ class Question:
 
     def wrong(self) -> list[tuple[str, Answer]]:
         """Return what to say of each mistake, and the mistaken answers, in each of the `ways`."""
+        return [(said, make()) for said, make in self._wrong()]
+
+    def _wrong(self) -> list[tuple[str, Callable[[], Answer]]]:
+        """Return what to say of each mistake, and what returns the mistaken answer."""
         return [
-            (said, answer)
+            (said, functools.cache(make))
             for said, mistake in self.mistakes.items()
-            for answer in variants(self.answer, mistake, ((), *self.ways.values()))
+            for make in makers(self.answer, mistake, ((), *self.ways.values()))
         ]
 
     def record(self, thorough: bool = False, way: str = "") -> Recording:
@@ -184,14 +189,13 @@ class Question:
         that the inputs depend on the random numbers that they sample, as in building an instance.
         """
         assert self.cases is not None
-        right, wrong = self.right(way), self.wrong()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        right, wrong = self.right(way), self._wrong()
+        with _seeded():
             recorded = []
             cases = self.cases(thorough)
             for case in [*cases] if thorough else cases:
                 ready = _with_fresh_inputs(case)
-                results = [partial(self._outputs_or_none, answer, ready) for _, answer in wrong]
+                results = [partial(self._outputs_or_none, make, ready) for _, make in wrong]
                 recorded.append(
                     Recorded(
                         case,
@@ -230,9 +234,9 @@ class Question:
             results = dict(zip(self.results, several, strict=True))
         return _read(results, self.reads, case)
 
-    def _outputs_or_none(self, answer: Answer, case: Case) -> Results | None:
+    def _outputs_or_none(self, make: Callable[[], Answer], case: Case) -> Results | None:
         try:
-            return self._outputs(answer, case)
+            return self._outputs(make(), case)
         except Exception:  # a mistake may raise any error
             return None
 
@@ -241,7 +245,7 @@ class _WhenRead(Sequence[Results | None]):
     """The results of mistakes, each computed when it is first read."""
 
     def __init__(self, results: Iterable[Callable[[], Results | None]]) -> None:
-        self._results = [functools.cache(partial(_seeded, each)) for each in results]
+        self._results = [functools.cache(partial(_permitted, each)) for each in results]
 
     def __len__(self) -> int:
         return len(self._results)
@@ -250,10 +254,24 @@ class _WhenRead(Sequence[Results | None]):
         return self._results[mistake]()
 
 
-def _seeded(result: Callable[[], Results | None]) -> Results | None:
-    with own_functions.permitting(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+def _permitted(result: Callable[[], Results | None]) -> Results | None:
+    with own_functions.permitting(), _seeded():
         return result()
+
+
+@contextlib.contextmanager
+def _seeded() -> Iterator[None]:
+    """Seed the random numbers of the CPU in the block; afterwards, they continue as before it.
+
+    `torch.manual_seed` also notes the seed for each kind of accelerator, which takes a millisecond.
+    """
+    generator = torch.default_generator
+    before = generator.get_state()
+    generator.manual_seed(0)
+    try:
+        yield
+    finally:
+        generator.set_state(before)
 
 
 def _with_fresh_inputs(case: Case) -> Case:
@@ -367,7 +385,8 @@ class _Examination:
         recorded = self.recording.cases[number]
         case = recorded.case
         try:
-            called, results = self._call(recorded)
+            # If a later result depends on an earlier call, it is not the expected one.
+            called, results = self._call(recorded, call if self.right else call_twice)
             if case.stage in self.properties:
                 self.properties[case.stage](results, case.inputs)
             for name in self._compared(case):
@@ -394,7 +413,9 @@ class _Examination:
         """Return the names of the results to compare in a case, in their order."""
         return [n for n in self.recording.look if case.results is None or n in case.results]
 
-    def _call(self, recorded: Recorded) -> tuple[Any, Results]:
+    def _call(
+        self, recorded: Recorded, how: Callable[..., Any] = call_twice
+    ) -> tuple[Any, Results]:
         """Return what was called, the candidate or its instance, and the results by name."""
         case, names = recorded.case, tuple(self.recording.results)
         called: Any = self.candidate
@@ -402,7 +423,7 @@ class _Examination:
             called = built(self.candidate, case, self.recording.name)
         try:
             with torch.no_grad() if case.made else contextlib.nullcontext():
-                answer = call_twice(called, case.inputs)
+                answer = how(called, case.inputs)
         except CheckFailed as failed:
             note = f"\n  {case.note}" if case.note else ""
             raise CheckFailed(f"{failed}{note}") from None
@@ -436,7 +457,9 @@ class _Examination:
     def _may_be_none(self) -> bool:
         """Return whether None is a result of the right answer or of a mistake."""
         cases = self.recording.cases
-        known = (each for case in cases for each in (case.expected, *case.wrong) if each)
+        expected = (case.expected for case in cases)
+        wrong = (each for case in cases for each in case.wrong if each)
+        known = itertools.chain(expected, wrong)
         return any(value is None for each in known for value in each.values())
 
     def _compare(self, number: int, name: str, got: Any) -> None:

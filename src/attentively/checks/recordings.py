@@ -6,7 +6,6 @@ which work is graded, are in the instructor's folder: solutions/NN_topic/questio
 """
 
 import functools
-import importlib.util
 import json
 import linecache
 import os
@@ -14,6 +13,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import torch
@@ -83,7 +83,7 @@ class Topic:
     def _ways(self, name: str, thorough: bool) -> dict[str, Recording]:
         if thorough:
             path = find_questions(self.folder.name)
-            return _thorough_ways(self.folder, path, path.stat().st_mtime_ns, name)
+            return _thorough_ways(self.folder, path.read_text(encoding="utf-8"), name)
         return _ways_in(stored(self.folder), name)
 
 
@@ -113,12 +113,15 @@ def load_questions(path: Path) -> Any:
     It is not entered in `sys.modules`: the sandboxed process of a student may name classes of
     imported modules, and the answers must not be among them.
     """
-    linecache.checkcache(str(path))  # edits read the source, which may have changed
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    return _module(str(path), path.read_text(encoding="utf-8"))
+
+
+def _module(name: str, text: str) -> ModuleType:
+    """Return a module with this text; edits find its source although no file may have its name."""
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    module = ModuleType(Path(QUESTIONS).stem)
+    module.__file__ = name
+    exec(compile(text, name, "exec"), vars(module))
     return module
 
 
@@ -127,22 +130,35 @@ def questions_in(module: Any) -> list[Question]:
     return [each for questions in module.PARTS.values() for each in questions]
 
 
+def prepare(folder: Path) -> None:
+    """Make all recordings of the instructor's questions in a folder, before students are graded.
+
+    They are kept by the text of the questions, so that they are found from any other folder.
+    """
+    for path in sorted(folder.glob(f"[0-9][0-9]_*/{QUESTIONS}")):
+        topic = pkgutil.resolve_name(f"{__package__}.{path.parent.name[3:]}")
+        text = path.read_text(encoding="utf-8")
+        for question in _questions(text):
+            if question.cases is not None:
+                _thorough_ways(Path(topic.__file__).parent, text, question.name)
+
+
 @functools.cache
-def _questions(path: Path, _changed: int) -> list[Question]:
-    """Return the instructor's questions, loaded again when the file has changed."""
+def _questions(text: str) -> list[Question]:
+    """Return the questions in the text of the instructor's module."""
     with own_functions.permitting():
-        return questions_in(load_questions(path))
+        return questions_in(_module(f"the instructor's {QUESTIONS}, {hash(text)}", text))
 
 
 @functools.cache
-def _thorough_ways(folder: Path, path: Path, changed: int, name: str) -> dict[str, Recording]:
+def _thorough_ways(folder: Path, text: str, name: str) -> dict[str, Recording]:
     """Return recordings of all cases of one question, by their ways.
 
     Only this question runs, because a wrong answer ends the grading of a part before the others.
     """
     known = _ways_in(stored(folder), name)
     with own_functions.permitting():
-        questions = [each for each in _questions(path, changed) if each.name == name]
+        questions = [each for each in _questions(text) if each.name == name]
         recordings = _ways_in(_record(questions, thorough=True), name)
     return {way: _marked(each, known.get(way)) for way, each in recordings.items()}
 

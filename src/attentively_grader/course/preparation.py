@@ -35,6 +35,12 @@ class Prepared:
 
     ``c.Grading.test_files`` lists their names. They are not released.
     """
+    prepare_tests: str
+    """The function, as ``module:function``, that prepares the tests with these files, or "".
+
+    ``c.Grading.prepare_tests`` names it. It is called with the folder of the files, once, before
+    the first submission is examined; what it leaves in memory is there for every submission.
+    """
     content: str
     """A hash of all notebooks without solutions, and of all files."""
 
@@ -78,7 +84,8 @@ def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = 
     tests = test_files(course, assignment)
     files = {name: path for name, path in files.items() if f"{assignment}/{name}" not in tests}
     content = _fingerprint([notebooks, tests], files)
-    return Prepared(notebooks, solutions, files, tests, content)
+    prepare_tests = str(course.config.Grading.get("prepare_tests", ""))
+    return Prepared(notebooks, solutions, files, tests, prepare_tests, content)
 
 
 def test_files(course: Course, assignment: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import pkgutil
 import socket
 import sys
 import tempfile
@@ -49,6 +50,13 @@ def provide(test_files: dict[str, str], folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     os.environ[SOLUTIONS] = str(folder)
+
+
+def prepare_tests(function: str, test_files: dict[str, str]) -> None:
+    """In the zygote of the examiner processes: call the course's function with the test files."""
+    with tempfile.TemporaryDirectory() as folder:
+        provide(test_files, Path(folder))
+        pkgutil.resolve_name(function)(Path(folder))
 
 
 def examine(line: socket.socket) -> None:

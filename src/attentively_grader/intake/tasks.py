@@ -114,6 +114,7 @@ class Task:
             returned={} if self.solution else self.test.returned(name),
             beside=tuple(self.test.beside.get(name, ())),
             test_files=self.prepared.test_files,
+            prepare_tests=self.prepared.prepare_tests,
         )
 
     def stage(self, folder: Path) -> None:

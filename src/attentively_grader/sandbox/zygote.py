@@ -18,6 +18,7 @@ import gc
 import importlib
 import io
 import os
+import pkgutil
 import signal
 import socket
 import sys
@@ -62,13 +63,18 @@ def main(control: socket.socket) -> None:
             request, files = receive(control)
         except GoneError:
             return
-        if "preload" in request:
-            preload(request["preload"])
+        if "preload" in request or "prepare" in request:
+            preload(request.get("preload", []))
+            if "prepare" in request:
+                with contextlib.suppress(Exception):  # the tests will show the error
+                    pkgutil.resolve_name(request["prepare"])(*request["arguments"])
             gc.freeze()
             if (
                 _threads() > threads
             ):  # a process with threads cannot fork, so a new zygote replaces it
                 return
+            if "prepare" in request:
+                send(control, {"ready": True})
             continue
         begin(request, files, order["shell"], kept, control)
         for file in files:

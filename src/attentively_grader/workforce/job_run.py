@@ -23,6 +23,7 @@ SECONDS_TO_SETTLE = 0.3
 """Time from the end of a connection to the end of its process."""
 MOST_ENDED = 8
 """Number of tests that may end the examiner process; then the rest is not run."""
+PREPARE = "attentively_grader.examination.examiner_process:prepare_tests"
 ENDED = "this test ended the process that runs the tests: {}"
 GRACE = 30.0
 """Additional time limit of the examiner, in seconds."""
@@ -83,6 +84,8 @@ class JobRun:
         return self
 
     def _start_examiner(self) -> None:
+        if self.job.prepare_tests:
+            self.examiners.prepare(PREPARE, self.job.prepare_tests, self.job.test_files)
         self.line, theirs = socket.socketpair()
         try:
             with theirs:

@@ -78,15 +78,12 @@ class WorkerPool:
         self.examiner = examiner
         modules = [*warm, *preload]
         serving, examining = (name.partition(":")[0] for name in (student, examiner))
-        # If a child cannot reach its zygote, one zygote serves both processes.
-        self.shared = shared = self.sandbox.shell == "nested"
         number = workers if self.sandbox.shell == "single" else math.ceil(workers / SHARE)
-        needed = [*modules, serving, examining] if shared else [*modules, serving]
+        needed = [*modules, serving]
         self.students = [ZygoteClient(self.sandbox, needed, folders) for _ in range(number)]
-        self.examiners = self.students[0]
-        if not shared:
-            trusted = self.sandbox.for_examiners()
-            self.examiners = ZygoteClient(trusted, [*modules, examining], folders)
+        # A zygote of their own: what the tests prepare in it never reaches a student's process.
+        trusted = self.sandbox.for_examiners()
+        self.examiners = ZygoteClient(trusted, [*modules, examining], folders)
         self.workers = workers
         self.todo: queue.SimpleQueue[tuple[Job, queue.SimpleQueue[Ran]] | None]
         self.todo = queue.SimpleQueue()
@@ -172,7 +169,6 @@ class WorkerPool:
         The kernel kills processes when the machine has no memory left. Therefore a job that was
         killed runs again when the others have ended, a bounded number of times.
         """
-        examiners = students if self.shared else self.examiners
         failures: list[str] = []
         kills: list[str] = []
         while len(failures) < ATTEMPTS and len(kills) <= RUNS_ALONE:
@@ -180,13 +176,14 @@ class WorkerPool:
                 with (
                     self.turns.turn(alone=bool(kills)),
                     JobRun(
-                        job, examiners, students, self.examiner, self.student, self.groups
+                        job, self.examiners, students, self.examiner, self.student, self.groups
                     ) as run,
                 ):
                     if self.closing:
                         break
                     outcome = run.outcome()
-                examiners.learn(run.imported)
+                for zygote_client in (self.examiners, students):
+                    zygote_client.learn(run.imported)
                 return outcome
             except KilledError as error:
                 kills.append(str(error))

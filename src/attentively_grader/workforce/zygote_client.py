@@ -1,6 +1,7 @@
 """Start zygotes and request child processes from them, from outside the sandbox."""
 
 import contextlib
+import json
 import os
 import random
 import select
@@ -14,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from attentively_grader.jobs import Limits
 from attentively_grader.sandbox.bubblewrap import Sandbox, environment, python_folders
@@ -106,7 +108,7 @@ class ZygoteClient:
         self.lock = threading.Lock()
         self.closed = False
         self.told: set[str] = set()
-        """Modules that the zygote was later told to import; a replacement is not told."""
+        """What the zygote was later told to import or to prepare; a replacement is not told."""
 
     def start(self) -> None:
         """Start the zygote; it imports its modules while others start."""
@@ -187,6 +189,7 @@ class ZygoteClient:
             try:
                 send(self.control, request, [theirs.fileno(), *files])
             except GoneError as error:
+                report.close()
                 self._stop()
                 raise BrokenError(f"the zygote has died: {error}") from error
         report.settimeout(SECONDS_TO_FORK)
@@ -225,6 +228,22 @@ class ZygoteClient:
             self.told.update(new)
             with contextlib.suppress(GoneError):  # the next request will notice
                 send(self.control, {"preload": new})
+
+    def prepare(self, function: str, *arguments: Any) -> None:
+        """Let the zygote call a function once; later children have what it leaves in memory."""
+        call = json.dumps([function, arguments], sort_keys=True)
+        with self.lock:
+            if call in self.told:
+                return
+            self._wait()
+            self.told.add(call)
+            try:
+                send(self.control, {"prepare": function, "arguments": arguments})
+                self.control.settimeout(SECONDS_TO_START)
+                receive(self.control)
+                self.control.settimeout(None)
+            except GoneError:
+                self._stop()  # the next request starts a new one
 
     def _user(self) -> int | None:
         """Return a random unused user id if this process may change its user, else None."""

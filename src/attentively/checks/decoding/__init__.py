@@ -24,6 +24,7 @@ from attentively.checks import (
     expect_value,
     in_turn,
     once_solved,
+    open_call,
     plain_number,
     show,
 )
@@ -225,7 +226,7 @@ def greedy_loop(candidate: object, thorough: bool = False) -> None:
     _topic.examine("greedy", candidate, thorough, tidy=_pair)
     model = translator()
     src, _ = sentences(5 if thorough else 2, 2)
-    for row in src[:, None]:
+    for row in open_call.new("sentences", src[:, None]):
         shown = {"sentence": words(row[0].tolist(), "src"), "max_len": 60}
         answer = _ask(candidate, (translation_step(row), 60), shown, call)
         (found,) = greedy_search(model, row, 60)
@@ -462,7 +463,8 @@ def beam(candidate: object, thorough: bool = False) -> None:
     """Check all hypotheses and scores of beam search on tables, then on the trained model."""
     _topic.examine("beam_search", candidate, thorough, tidy=_possible)
     model = translator()
-    for clauses, beam_size, alpha in [(2, 10, 1.0), *[(3, 4, 0.0)] * thorough]:
+    searches = [(2, 10, 1.0), *[(3, 4, 0.0)] * thorough]
+    for clauses, beam_size, alpha in open_call.new("searches", searches):
         src, _ = sentences(1, clauses)
         _expect_translations(candidate, model, src, beam_size, alpha)
 
@@ -649,7 +651,7 @@ def _model_and_source(given: TableStep | Sentence) -> tuple[EncoderDecoder[Any],
 
 
 def _examine_clones(candidate: object, thorough: bool) -> None:
-    for each in _topic.recording("clones", thorough).cases:
+    for each in open_call.new_cases("clones", _topic.recording("clones", thorough).cases):
         _expect_hypotheses(candidate, each.case.inputs, each.expected["clones"])
 
 

@@ -27,6 +27,7 @@ from attentively.checks import (
     expect_pair,
     known,
     once_solved,
+    open_call,
     plain_number,
     show,
 )
@@ -343,7 +344,8 @@ _FURTHER_PLANTED = [(1, 1, 3), (2, 2, 2), (2, 3, 3)]
 @_parts.part("diagnosis", "diagnose")
 def diagnosis(candidate: object, thorough: bool = False) -> None:
     """Check the diagnoses of systems with planted faults."""
-    for every, seed, clauses in [*_PLANTED, *_FURTHER_PLANTED * thorough]:
+    planted = [*_PLANTED, *_FURTHER_PLANTED * thorough]
+    for every, seed, clauses in open_call.new("planted", planted):
         for fault in FAULTS:
             report = _report(fault, every, seed, clauses)
             asked = {"report": report}

@@ -27,6 +27,7 @@ from attentively.checks import (
     expect_pair,
     in_32_bits,
     once_solved,
+    open_call,
     plain_tensor,
     show,
 )
@@ -326,7 +327,7 @@ def _aims(thorough: bool) -> list[_Aim]:
 @_parts.part("projections for given weights", "aim")
 def aim(candidate: object, thorough: bool = False) -> None:
     """Check that two projections produce the given attention weights."""
-    for wanted in _aims(thorough):
+    for wanted in open_call.new("aims", _aims(thorough)):
         inputs = {"x": wanted.x, "target": wanted.target, "share": wanted.share}
         pair = expect_pair(call_twice(candidate, inputs), ("w_q", "w_k"), inputs)
         w_q, w_k = (

@@ -262,9 +262,7 @@ def norm(candidate: object, thorough: bool = False) -> None:
     if not torch.equal(fresh, torch.ones(2)):
         raise CheckFailed(f"  RMSNorm: gain must be initialised to ones.\n{describe(asked)}")
     _topic.examine("RMSNorm", candidate, thorough, tidy=_in_32_bits)
-    expect_same_translations(
-        partial(_norm_put_in, candidate), SENTENCES[: 1 + 2 * thorough], "RMSNorm", TRANSFORMER
-    )
+    expect_same_translations(partial(_norm_put_in, candidate), SENTENCES, "RMSNorm", TRANSFORMER)
 
 
 class _AsLayerNorm(nn.Module):
@@ -313,7 +311,8 @@ def with_norm(candidate: object, centre: bool) -> Checkpoint:
 )
 def grouped(candidate: object, thorough: bool = False) -> None:
     """Check grouped-query attention, separately and in the package's models."""
-    for recorded in _topic.recording("GroupedQueryAttention", thorough).cases:
+    cases = _topic.recording("GroupedQueryAttention", thorough).cases
+    for recorded in open_call.new_cases("layers", cases):
         _expect_layers(candidate, recorded.case.made, {**recorded.case.weights})
     _topic.examine("GroupedQueryAttention", candidate, thorough)
     _expect_refusal(candidate, {"d_model": 8, "num_heads": 4, "num_kv_heads": 3})
@@ -329,9 +328,7 @@ def grouped(candidate: object, thorough: bool = False) -> None:
             _seat(candidate, model, name, attention, weights_of(attention))
 
     _expect_same_model(_small_model(num_kv_heads=2), put_in, "GroupedQueryAttention")
-    expect_same_translations(
-        put_in, SENTENCES[: 1 + thorough], "GroupedQueryAttention", TRANSFORMER
-    )
+    expect_same_translations(put_in, SENTENCES, "GroupedQueryAttention", TRANSFORMER)
 
 
 class _ContextOf(nn.Module):

@@ -22,6 +22,7 @@ from attentively.checks import (
     expect_equal,
     in_32_bits,
     once_solved,
+    open_call,
     plain_number,
     show,
 )
@@ -161,7 +162,8 @@ def shapes(
         "multiplies them: the last size of a equals the second to last of b, and the axes before "
         "them are broadcast",
     )
-    for sizes in [(2, 3, 7, 5), *[(3, 5, 2, 11), (1, 7, 7, 3)] * thorough]:
+    asked = [(2, 3, 7, 5), *[(3, 5, 2, 11), (1, 7, 7, 3)] * thorough]
+    for sizes in open_call.new("equation", asked):
         _check_equation(equation, *sizes)
 
 

@@ -20,6 +20,7 @@ from attentively.checks import (
     call_twice,
     describe,
     once_solved,
+    open_call,
     plain_number,
 )
 from attentively.checks.given_models import copy_of
@@ -317,7 +318,7 @@ def _as_state(answer: object, inputs: Inputs) -> dict[str, object]:
 @_parts.part("diagnosing training faults", "diagnose")
 def diagnosis(diagnose: object, thorough: bool = False) -> None:
     """Check the diagnosis of recorded runs that are not shown; grading uses all runs."""
-    for fault, log in runs_of(0 if thorough else CHECKED):
+    for fault, log in open_call.new("runs", runs_of(0 if thorough else CHECKED)):
         answer = call_twice(diagnose, {"log": log})
         if answer == fault and isinstance(answer, str):
             continue
