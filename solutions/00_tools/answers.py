@@ -212,8 +212,13 @@ RIGHT = {
 
 
 def by_autograd(w, u, t):
-    scores = (w.log() * t).requires_grad_()
-    return torch.autograd.grad((scores / t).softmax(-1), scores, u)[0]
+    with torch.enable_grad():
+        scores = (w.log() * t).requires_grad_()
+        return torch.autograd.grad((scores / t).softmax(-1), scores, u)[0]
+
+
+def by_a_transformation(w, u, t):
+    return torch.func.vjp(lambda scores: (scores / t).softmax(-1), w.log() * t)[1](u)[0]
 
 
 OVERWRITTEN = "weights = exponentials / total -> weights = exponentials\n    weights /= total"
@@ -221,7 +226,10 @@ FROM_PROBABILITIES = "shifted - log_sums -> ((shifted - log_sums).exp()"
 
 WRONG = {
     "sum_shape": {
-        "1 fits every size": "return shape -> return a if a == b else None",
+        "1 fits every size": [
+            "return shape -> return a if a == b else None",
+            "return shape -> return shape or None",
+        ],
         "a missing axis counts as 1": "return shape -> return shape if len(a) == len(b) else None",
         "Your code raises RuntimeError": lambda a, b: (torch.zeros(a) + torch.zeros(b)).shape,
         "This is not the expected value of sum_shape": "return shape -> return shape[1:]",
@@ -250,7 +258,7 @@ WRONG = {
         ),
         "so the gradient must be 0": "return gradient -> return gradient + weights - 1 / 3",
         "Return one value for each score": "return gradient -> return gradient.sum(-1)",
-        "Your code raises RuntimeError": by_autograd,
+        "The check turns autograd off": [by_autograd, by_a_transformation],
         "There is NaN": "weights * (upstream -> weights**2 / weights * (upstream",
     },
     "alive": {

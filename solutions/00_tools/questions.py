@@ -29,7 +29,7 @@ def sum_shape(a, b):
 def sum_cases(thorough: bool) -> Iterator[Case]:
     shapes = [((2, 3), (2, 3)), ((2, 3), (5, 3)), ((2, 3), (2, 1)), ((2, 3), (2,)), ((2, 3), (3,))]
     shapes += [((3,), (2, 3)), ((2, 1, 5), (3, 1)), ((7, 3, 11), (7, 1, 5))]
-    shapes += [((0,), (1,)), ((0,), (3,)), ((), (3,))]
+    shapes += [((0,), (1,)), ((0,), (3,)), ((), (3,)), ((), ())]
     if thorough:
         shapes += [((1,), (1,)), ((5, 1, 7, 1), (11, 1, 13)), ((3, 5, 7), (3, 5))]
         shapes += [((13,), (2, 1, 1, 13))]
@@ -479,7 +479,6 @@ def nll_cases(thorough: bool) -> Iterator[Case]:
         return torch.randn(batch, length, vocab), torch.randint(vocab, (batch, length))
 
     calls = [
-        (DE_RIEN[:, :1], DE_RIEN_END[:, :1]),
         (DE_RIEN, DE_RIEN_END),
         (torch.tensor([[[1000.0, 999.0, 998.0]]]), torch.tensor([[1]])),
         (torch.tensor([[[1000.0, 0.0, -1000.0]]]), torch.tensor([[1]])),
@@ -516,6 +515,8 @@ NLL = Question(
         ),
         "The logits are used as if they were log-probabilities. Subtract the logarithm of the sum "
         "of all exp(logit) from them first.": "shifted - log_sums -> logits",
+        "The largest logit is subtracted, but the logarithm of the sum of the exponentials is "
+        "not.": "shifted - log_sums -> shifted",
         "The softmax runs over the positions. It must run over the words of the vocabulary, the "
         "last axis.": ("max(dim=-1, -> max(dim=1,", "sum(dim=-1, -> sum(dim=1,"),
         "The softmax runs over the sentences of the batch. It must run over the words of the "
@@ -591,7 +592,7 @@ def perplexity(nll, targets, pad_id):
 def perplexity_cases(thorough: bool) -> Iterator[Case]:
     def padded(batch: int, length: int, pad_id: int) -> tuple[Tensor, Tensor, int]:
         """Return values and targets of sentences of different lengths, padded with `pad_id`."""
-        nll = torch.rand(batch, length)
+        nll = 9 * torch.rand(batch, length)
         targets = pad_id + 1 + torch.randint(5, (batch, length))
         lengths = torch.tensor([1 + (2 * row + 1) % length for row in range(batch)])
         targets[torch.arange(length) >= lengths.unsqueeze(1)] = pad_id
@@ -604,7 +605,7 @@ def perplexity_cases(thorough: bool) -> Iterator[Case]:
         (two, torch.tensor([[1, 2, 4], [4, 0, 0]]), 0),
         (two, torch.tensor([[0, 1, 2], [2, 3, 3]]), 3),
         (torch.tensor([[0.0, 1.0, 2.0, 0.5]]), torch.tensor([[1, 2, 3, 0]]), 0),
-        padded(3, 5, 7),
+        padded(7, 13, 5),
     ]
     if thorough:
         calls += [padded(*each) for each in [(7, 2, 0), (2, 11, 3), (1, 1, 5), (13, 3, 1)]]
@@ -677,6 +678,8 @@ PERPLEXITY = Question(
         ),
         "This is e to the power of minus the mean, a probability. The perplexity is 1 divided by "
         "it.": "mean.exp() -> (-mean).exp()",
+        "The product over all tokens exceeds the range of 32-bit floats. Compute the mean first, "
+        "then exp.": ("return mean.exp() -> return nll[real].exp().prod() ** (1 / num_tokens)"),
         "This is the mean itself. The perplexity is e to the power of it.": (
             "return mean.exp() -> return mean"
         ),

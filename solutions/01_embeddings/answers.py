@@ -338,6 +338,8 @@ LOOKED_UP = "self.weight[ids] * is_word"
 PARAMETER = "self.weight = nn.Parameter(table)"
 OWN_ONE_HOT = "(ids.unsqueeze(-1) == torch.arange(len(self.weight))).float()"
 FAULTS = questions.FAULTS
+# Fails if two of the words are the same.
+IN_TURN = "[others.remove(each) for each in (a, b, c)]"
 NOT_ACCEPTED = "not accepted. Your code uses"
 
 WRONG = {
@@ -479,6 +481,7 @@ WRONG = {
         "expected a list of words, even": (
             "return [words[index] for index in best.tolist()] -> return words[best[0]]"
         ),
+        "list.remove(x): x not in list": f"best = -> others = [*words]; {IN_TURN}; best =",
         NOT_ACCEPTED: analogy_by_the_package,
     },
     "questions_from": {
@@ -488,7 +491,13 @@ WRONG = {
         ),
     },
     "anatomy": {
-        "Your code raises KeyError": "if not all(word in ids for word in question) -> if False",
+        "Your code raises KeyError": [
+            "if not all(word in ids for word in question) -> if False",
+            "for word in question): -> for word in question[2:]):",
+        ],
+        "list.remove(x): x not in list": (
+            f"wanted = -> others = [*ids.values()]; {IN_TURN}; wanted ="
+        ),
         "anatomy, 'asked': the count is wrong": (
             "return counts -> "
             "return {n: count / max(1, counts['asked']) for n, count in counts.items()}"

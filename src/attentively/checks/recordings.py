@@ -14,17 +14,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
+import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
 from attentively.checks import open_call, own_functions
-from attentively.checks.compare import Fresh, equal
+from attentively.checks.compare import CheckFailed, Fresh, equal
 from attentively.checks.question import Case, Question, Recorded, Recording, examine, is_right
 
 TEXT, TENSORS = "recordings.json", "recordings.safetensors"
 QUESTIONS = "questions.py"
+AUTOGRAD = ("torch.autograd:backward", "torch.autograd:grad", "torch.func:jacfwd", "torch.func:jvp")
+"""What all ways to a gradient by PyTorch call."""
 VARIABLE = "COURSE_SOLUTIONS"
 """The environment variable that names the folder of the solutions."""
 
@@ -52,6 +55,26 @@ class Topic:
         found = next(way for way, each in ways.items() if each is right)
         open_call.note(key, found)
         return found
+
+    def examine_without_autograd(
+        self, name: str, candidate: object, thorough: bool, **rules: Any
+    ) -> None:
+        """Examine a function that must compute a gradient without autograd."""
+
+        def without_autograd(*inputs: Any) -> Any:
+            with torch.inference_mode():  # unlike no_grad, not undone by enable_grad
+                return cast(Any, candidate)(*inputs)
+
+        without_autograd.__name__ = getattr(candidate, "__name__", "")
+        examined = without_autograd if callable(candidate) else candidate
+        try:
+            with own_functions.refusing(AUTOGRAD, ()):
+                self.examine(name, examined, thorough, **rules)
+        except own_functions.OwnFunctionUsed:
+            raise CheckFailed(
+                "  Compute the gradient yourself in this part. The check turns autograd off, so "
+                ".backward() and torch.autograd.grad do not work."
+            ) from None
 
     def recording(self, name: str, thorough: bool = False) -> Recording:
         """Return a recording: the stored one, or one of all cases."""

@@ -271,8 +271,9 @@ def softmax(candidate: object, thorough: bool = False) -> None:
 @_parts.part("gradient of the softmax", "softmax_gradient", "alive")
 def gradient(softmax_gradient: object, alive: object, thorough: bool = False) -> None:
     """Check a gradient written by hand, and the temperatures at which it does not vanish."""
-    with torch.no_grad():  # the gradient must be computed without autograd
-        _topic.examine("softmax_gradient", softmax_gradient, thorough, explain=_not_zero_in_sum)
+    _topic.examine_without_autograd(
+        "softmax_gradient", softmax_gradient, thorough, explain=_not_zero_in_sum
+    )
     _topic.examine("alive", alive, thorough)
 
 
