@@ -69,8 +69,9 @@ def test_a_full_run_was_made_and_met_its_target(path):
             # None where the tests of an assignment decide, which are the same on both sides.
             assert row["ratio"] <= (1 if goal is None else NOISE * goal), row
         assert row["size"]["name"] != "tiny"
-        if path.stem == "grading":  # recording alone is less than all
-            assert 0 < row["seconds_to_record"] < row["seconds"]["attentively_grader"]
+        recorded = row.get("seconds_to_record_a_submission")
+        if recorded is not None:  # recording alone is less than all
+            assert 0 < recorded < row["seconds_a_submission"]["attentively_grader"]
     for said in ("command", "device", "versions"):
         assert content[said]
 
@@ -141,13 +142,19 @@ def test_grading_is_timed_only_where_the_grades_are_equal(monkeypatch):
         benchmark.measure(benchmark.Class("tiny", "small", 3, with_nbgrader=1))
 
 
-def test_grading_was_timed_on_a_class_of_a_hundred():
-    content = json.loads(load(FOLDER / "grading.py").RESULTS.read_text())
-    first, second = content["rows"]
-    assert first["size"] == {"name": "cells", "submissions": 100}
-    assert content["ratio_to_nbgrader"] == round(1 / first["ratio"], 2)
-    assert first["equal_grades"] == 500
-    assert second["assignment"] == "08_additive_attention"
+def test_grading_was_timed_on_every_assignment_and_on_a_class_of_a_thousand():
+    benchmark = load(FOLDER / "grading.py")
+    content = json.loads(benchmark.RESULTS.read_text())
+    *assignments, large = content["rows"]
+    assert [row["assignment"] for row in assignments] == benchmark.ASSIGNMENTS
+    assert large["size"] == {"name": "cells", "submissions": 1000}
+    assert large["seconds_to_record_a_submission"]
+    assert content["ratio_to_nbgrader"] == round(1 / large["ratio"], 2)
+    assert large["equal_grades"] == large["submissions_with_nbgrader"] * len(benchmark.PARTS)
+    for row in assignments:
+        path = FOLDER.parent / "exercises" / row["name"] / f"{row['name']}.ipynb"
+        parts = path.read_text(encoding="utf-8").count('"grade": true')
+        assert row["equal_grades"] == row["submissions_with_nbgrader"] * parts
 
 
 def test_the_submissions_of_the_timed_class_are_a_mixture(tmp_path):
