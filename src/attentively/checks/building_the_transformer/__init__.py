@@ -97,7 +97,7 @@ def _examine(name: str, candidate: object, thorough: bool, **rules: Any) -> list
     First its parameters must be those of the recorded module, and its earlier parts must be right.
     """
     cases = _topic.recording(name, thorough).cases
-    for each in cases:
+    for each in open_call.new_cases(f"parts of {name}", cases):
         _expect_earlier_parts(_built(candidate, each))
 
     def tidy(answer: Any, inputs: Inputs) -> Any:
@@ -212,7 +212,8 @@ def _expect_same_in_training(made: Any, results: Mapping[str, Any], inputs: Inpu
 def residual(feed_forward: object, connection: object, thorough: bool = False) -> None:
     """Check the feed-forward network, and the residual connection with its norm and dropout."""
     _examine("FeedForward", feed_forward, thorough, afterwards=_expect_same_in_training)
-    for each in _examine("Residual", connection, thorough):
+    cases = _examine("Residual", connection, thorough)
+    for each in open_call.new_cases("dropout", cases):
         _expect_dropout(connection, each)
     for dropout in (0.5, 0.2):
         asked = {"d_model": 20, "dropout": dropout, "norm": "pre"}
@@ -353,7 +354,7 @@ def _examine_layer(name: str, candidate: object, sources: list[str], thorough: b
     )
     with _explaining(name, "tuple", cause):
         cases = _examine(name, candidate, thorough, afterwards=expect_gradients)
-    for each in cases:
+    for each in open_call.new_cases(f"dropout of {name}", cases):
         if each.case.made["norm"] == "pre":
             _expect_no_other_dropout(name, candidate, each)
             dropped = _built(candidate, each, dropout=NEARLY_ALL)
@@ -411,7 +412,8 @@ def transformer(input_embedding: object, candidate: object, thorough: bool = Fal
     def expect_gradients(made: Any, results: Mapping[str, Any], inputs: Inputs) -> None:
         expect_learned(made, inputs)
 
-    for each in _examine("Transformer", candidate, thorough, afterwards=expect_gradients):
+    cases = _examine("Transformer", candidate, thorough, afterwards=expect_gradients)
+    for each in open_call.new_cases("dropout", cases):
         if each.case.made["norm"] == "pre":
             _expect_no_other_dropout("Transformer", candidate, each)
             _expect_stacks_dropped(candidate, each)

@@ -156,7 +156,7 @@ def rotation(candidate: object, thorough: bool = False) -> None:
             if way:
                 _pair_halves(attention)
 
-    _expect_same_model(_small_model(positions="rotary"), put_in, "rotate")
+    open_call.once(_expect_same_model, _small_model(positions="rotary"), put_in, "rotate")
 
 
 def _pair_halves(attention: MultiHeadAttention) -> None:
@@ -192,7 +192,7 @@ def alibi_bias(slopes: object, alibi: object, thorough: bool = False) -> None:
         for attention in seats(model).values():
             attention.position = _Own(bias=cast(Any, alibi))
 
-    _expect_same_model(_small_model(positions="alibi"), put_in, "alibi")
+    open_call.once(_expect_same_model, _small_model(positions="alibi"), put_in, "alibi")
 
 
 def _in_32_bits(answer: object, inputs: Inputs) -> object:
@@ -315,8 +315,8 @@ def grouped(candidate: object, thorough: bool = False) -> None:
     for recorded in open_call.new_cases("layers", cases):
         _expect_layers(candidate, recorded.case.made, {**recorded.case.weights})
     _topic.examine("GroupedQueryAttention", candidate, thorough)
-    _expect_refusal(candidate, {"d_model": 8, "num_heads": 4, "num_kv_heads": 3})
-    _expect_refusal(candidate, {"d_model": 6, "num_heads": 4, "num_kv_heads": 2})
+    open_call.once(_expect_refusal, candidate, {"d_model": 8, "num_heads": 4, "num_kv_heads": 3})
+    open_call.once(_expect_refusal, candidate, {"d_model": 6, "num_heads": 4, "num_kv_heads": 2})
     made = call(candidate, {"d_model": 8, "num_heads": 4, "num_kv_heads": 2})
     x = torch.randn(2, 3, 8)
     expect_learned(
@@ -327,7 +327,9 @@ def grouped(candidate: object, thorough: bool = False) -> None:
         for name, attention in seats(model).items():
             _seat(candidate, model, name, attention, weights_of(attention))
 
-    _expect_same_model(_small_model(num_kv_heads=2), put_in, "GroupedQueryAttention")
+    open_call.once(
+        _expect_same_model, _small_model(num_kv_heads=2), put_in, "GroupedQueryAttention"
+    )
     expect_same_translations(put_in, SENTENCES, "GroupedQueryAttention", TRANSFORMER)
 
 

@@ -262,7 +262,7 @@ def softmax(candidate: object, thorough: bool = False) -> None:
         expect_equal(weights, scores.softmax(dim=-1), "the weights", inputs, hint=hint)
         return weights
 
-    write(inside, next(iter(SENTENCES)))
+    open_call.once(write, inside, next(iter(SENTENCES)))
 
 
 # Part 3
