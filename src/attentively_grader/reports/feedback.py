@@ -40,10 +40,17 @@ HEAD = """\
 {% macro mathjax(url="") %}
 <meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; img-src 'self' file: data:; style-src 'unsafe-inline'">
-<style>summary { display: list-item; cursor: pointer; }</style>
+<style>
+summary { display: list-item; cursor: pointer; }
+td, th { padding: 0.2em 0.8em; }
+table { margin-bottom: 1em; }
+</style>
 {% endmacro %}
 """
-"""In place of nbconvert's macro, which loads MathJax. Bootstrap hides the marker of a summary."""
+"""In place of nbconvert's macro, which loads MathJax.
+
+Bootstrap hides the marker of a summary and sets cells of tables without a space between them.
+"""
 LABEL = re.compile(
     r'(?P<before><a href="#(?P<link>[^"]*)">)(?:Test cell|Coding free-response|Written response|'
     r"Task)(?P<after></a> \(Score)|Grade cell: <code>(?P<id>[^<]*)</code>"

@@ -75,6 +75,8 @@ def test_hints_are_folded_and_can_be_opened(source, page):
     assert all(hint.summary.get_text() == "Hint" for hint in hints)
     # Bootstrap's rule removes the triangle that shows that a hint can be opened.
     assert source.index("summary{display:block}") < source.index("summary { display: list-item")
+    # Bootstrap sets the cells of a table without a space between them.
+    assert source.index("td,th{padding:0}") < source.index("td, th { padding: 0.2em")
 
 
 def test_hidden_tests_are_shown_without_their_markers(page):
