@@ -118,7 +118,11 @@ def _built(candidate: object, recorded: Recorded, **changed: Any) -> nn.Module:
 
 
 def _expect_earlier_parts(made: nn.Module) -> None:
-    """Name a mistake of part 1 or 2 in a module that is built from those parts."""
+    """Name a mistake of part 1 or 2 in a module that is built from those parts.
+
+    One layer normalisation and one feed-forward network of the module are examined.
+    """
+    examined = set()
     for name, module in made.named_modules():
         state, kind = state_of(module), name.rpartition(".")[2]
         right: nn.Module
@@ -129,6 +133,9 @@ def _expect_earlier_parts(made: nn.Module) -> None:
             number, title, right = 2, "feed-forward network", FeedForward(size, d_ff)
         else:
             continue
+        if number in examined:
+            continue
+        examined.add(number)
         right.load_state_dict(state)
         size = len(next(reversed(state.values())))
         x = torch.randn(2, 3, size, generator=torch.Generator().manual_seed(0))
