@@ -21,10 +21,10 @@ from pathlib import Path
 
 SHORT, EVALUATED = 3, 60
 """Steps of a training run, and of one that a cell evaluates every 60 steps."""
-FEWEST = 50
-"""A loop of so many steps, or more, is a training run."""
-STEPS_SHOWN = {"00_tools": 250, "04_encoder_and_decoder": 250, "16_training_the_transformer": 250}
-"""Pages that show the losses of single steps, and from how many on a loop is shortened there."""
+FEWEST, TESTED = 50, 250
+"""A loop of so many steps, or more, is a training run; on pages, and where steps are tested."""
+STEPS_SHOWN = ("00_tools", "04_encoder_and_decoder", "16_training_the_transformer")
+"""Pages that show the losses of single steps."""
 SENTENCES, TRAINING = 24, 2000
 """At most so many sentences are loaded for an evaluation and for training."""
 LONGEST = 32
@@ -40,9 +40,10 @@ class Shortened(ast.NodeTransformer):
     given the ``STEPS`` of an experiment.
     """
 
-    def __init__(self, page):
-        self.sentences = sys.maxsize if page in WHOLE else SENTENCES
-        self.fewest = STEPS_SHOWN.get(page, FEWEST)
+    def __init__(self, path):
+        self.sentences = sys.maxsize if path.stem in WHOLE else SENTENCES
+        tested = path.suffix == ".ipynb" or path.stem in STEPS_SHOWN
+        self.fewest = TESTED if tested else FEWEST
 
     def visit_Call(self, node):
         self.generic_visit(node)
@@ -139,7 +140,7 @@ def run_cells(path):
     import matplotlib.pyplot as plt
 
     namespace = {"__name__": "__main__"}
-    shortened = Shortened(path.stem)
+    shortened = Shortened(path)
     for number, source in enumerate(cells_of(path), start=1):
         name = f"{path.stem}, code cell {number}"
         linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
