@@ -27,6 +27,8 @@ STEPS_SHOWN = ("00_tools", "04_encoder_and_decoder", "16_training_the_transforme
 """Pages that show the losses of single steps."""
 SENTENCES, TRAINING = 24, 2000
 """At most so many sentences are loaded for an evaluation and for training."""
+MADE = 200
+"""Sentences and scenes that are made for the training and the evaluation of a command."""
 LONGEST = 32
 """Of the lengths for which a cell repeats a measurement, longer ones are left out."""
 WHOLE = ("06_scoring_and_the_bottleneck",)
@@ -156,7 +158,10 @@ def run_cells(path):
 def run_command(command):
     """Run a command; what it says of an error is the error's."""
     from attentively import cli
+    from attentively.data import corpora
 
+    for sizes in (corpora._TOY_PAIRS, corpora._TOY_TWINS, corpora._SCENES):
+        sizes.update(dict.fromkeys(sizes, MADE))
     said = io.StringIO()
     arguments = ["--debug", *shlex.split(command, comments=True)[1:]]
     with contextlib.redirect_stderr(said):
