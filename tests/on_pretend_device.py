@@ -29,7 +29,7 @@ SENTENCES, TRAINING = 24, 2000
 """At most so many sentences are loaded for an evaluation and for training."""
 MADE = 200
 """Sentences and scenes that are made for the training and the evaluation of a command."""
-LONGEST = 32
+LONGEST = 64
 """Of the lengths for which a cell repeats a measurement, longer ones are left out."""
 WHOLE = ("06_scoring_and_the_bottleneck",)
 """Pages that compare each sentence of an evaluation with a recorded result."""
