@@ -19,11 +19,18 @@ import time
 import traceback
 from pathlib import Path
 
-FEWEST = 250
-"""A loop of so many steps, or more, is a training run."""
 SHORT, EVALUATED = 3, 60
-SENTENCES = 24
-"""At most so many sentences are loaded for an evaluation."""
+"""Steps of a training run, and of one that a cell evaluates every 60 steps."""
+FEWEST, TESTED = 50, 250
+"""A loop of so many steps, or more, is a training run; on pages, and where steps are tested."""
+STEPS_SHOWN = ("00_tools", "04_encoder_and_decoder", "16_training_the_transformer")
+"""Pages that show the losses of single steps."""
+SENTENCES, TRAINING = 24, 2000
+"""At most so many sentences are loaded for an evaluation and for training."""
+MADE = 200
+"""Sentences and scenes that are made for the training and the evaluation of a command."""
+LONGEST = 64
+"""Of the lengths for which a cell repeats a measurement, longer ones are left out."""
 WHOLE = ("06_scoring_and_the_bottleneck",)
 """Pages that compare each sentence of an evaluation with a recorded result."""
 
@@ -31,11 +38,14 @@ WHOLE = ("06_scoring_and_the_bottleneck",)
 class Shortened(ast.NodeTransformer):
     """Let each training run make three steps, and load few sentences.
 
-    A training run is a loop over ``range(300)``, or a call or function with ``steps=300``.
+    A training run is a loop over ``range(300)``, a call or function with ``steps=300``, or what is
+    given the ``STEPS`` of an experiment.
     """
 
-    def __init__(self, sentences):
-        self.sentences = sentences
+    def __init__(self, path):
+        self.sentences = sys.maxsize if path.stem in WHOLE else SENTENCES
+        tested = path.suffix == ".ipynb" or path.stem in STEPS_SHOWN
+        self.fewest = TESTED if tested else FEWEST
 
     def visit_Call(self, node):
         self.generic_visit(node)
@@ -43,19 +53,45 @@ class Shortened(ast.NodeTransformer):
             case ast.Call(
                 func=ast.Attribute(attr="load"),
                 args=[ast.Constant(split), ast.Constant(int(count))],
-            ) if split != "train":
-                node.args[1] = ast.Constant(min(count, self.sentences))
+            ):
+                most = TRAINING if split == "train" else self.sentences
+                node.args[1] = ast.Constant(min(count, most))
             case ast.Call(
                 func=ast.Attribute(attr="pronoun_pairs"), args=[ast.Constant(int(count))]
             ):
                 node.args[0] = ast.Constant(min(count, self.sentences))
+            case ast.Call(func=ast.Attribute(attr="minimal_pairs"), args=[]):
+                node.args = [ast.Constant(self.sentences)]
         return node
+
+    def visit_Attribute(self, node):
+        self.generic_visit(node)
+        return ast.Constant(SHORT) if node.attr == "STEPS" else node
 
     def visit_For(self, node):
         self.generic_visit(node)
         match node.iter:
             case ast.Call(func=ast.Name("range"), args=[ast.Constant(int(count))]):
-                node.iter.args = [ast.Constant(_fewer(count))]
+                node.iter.args = [ast.Constant(self._fewer(count))]
+        return node
+
+    def visit_ListComp(self, node):
+        """Of a list with one result for each step, the last of three is repeated."""
+        self.generic_visit(node)
+        match node.generators:
+            case [ast.comprehension(iter=ast.Call(ast.Name("range"), [ast.Name("steps")]) as loop)]:
+                loop.args = [ast.Constant(SHORT)]
+                repeat = ast.parse(
+                    f"lambda made: made + made[-1:] * (steps - {SHORT})", mode="eval"
+                )
+                return ast.Call(repeat.body, [node], [])
+        return node
+
+    def visit_comprehension(self, node):
+        self.generic_visit(node)
+        match node:
+            case ast.comprehension(target=ast.Name("length"), iter=ast.Tuple(elts)):
+                node.iter.elts = [elts[0], *(each for each in elts[1:] if each.value <= LONGEST)]
         return node
 
     def visit_Assign(self, node):
@@ -69,27 +105,25 @@ class Shortened(ast.NodeTransformer):
     def visit_keyword(self, node):
         self.generic_visit(node)
         if node.arg in ("steps", "validate_every"):
-            node.value = _short(node.value)
+            node.value = self._short(node.value)
         return node
 
     def visit_arguments(self, node):
         self.generic_visit(node)
         named = [*node.posonlyargs, *node.args][-len(node.defaults) or None :]
         node.defaults = [
-            _short(default) if arg.arg == "steps" else default
+            self._short(default) if arg.arg == "steps" else default
             for arg, default in zip(named, node.defaults, strict=False)
         ]
         return node
 
+    def _fewer(self, count):
+        return SHORT if count >= self.fewest else count
 
-def _fewer(count):
-    return SHORT if count >= FEWEST else count
-
-
-def _short(value):
-    if isinstance(value, ast.Constant) and isinstance(value.value, int):
-        return ast.Constant(_fewer(value.value))
-    return value
+    def _short(self, value):
+        if isinstance(value, ast.Constant) and isinstance(value.value, int):
+            return ast.Constant(self._fewer(value.value))
+        return value
 
 
 def cells_of(path):
@@ -108,7 +142,7 @@ def run_cells(path):
     import matplotlib.pyplot as plt
 
     namespace = {"__name__": "__main__"}
-    shortened = Shortened(sys.maxsize if path.stem in WHOLE else SENTENCES)
+    shortened = Shortened(path)
     for number, source in enumerate(cells_of(path), start=1):
         name = f"{path.stem}, code cell {number}"
         linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
@@ -124,7 +158,10 @@ def run_cells(path):
 def run_command(command):
     """Run a command; what it says of an error is the error's."""
     from attentively import cli
+    from attentively.data import corpora
 
+    for sizes in (corpora._TOY_PAIRS, corpora._TOY_TWINS, corpora._SCENES):
+        sizes.update(dict.fromkeys(sizes, MADE))
     said = io.StringIO()
     arguments = ["--debug", *shlex.split(command, comments=True)[1:]]
     with contextlib.redirect_stderr(said):

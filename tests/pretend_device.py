@@ -27,7 +27,9 @@ from torch.utils import backend_registration
 
 NAME = "pretend"
 CPU = torch.device("cpu")
-ZERO = torch.zeros(())
+DEVICE = torch.device("privateuseone", 0)
+BELOW_ONE = 1 - 2**-24
+"""Times this a 32-bit float has another last bit; a zero, as behind a mask, stays zero."""
 MIXED = "Expected all tensors to be on the same device, but found at least two devices"
 COPIES = {"copy_", "_to_copy", "_copy_from", "is_same_size", "set_"}
 """Operations that move values between devices, or look at shapes alone."""
@@ -39,7 +41,9 @@ PACKED = {
     **{f"{kind}.data": 1 for kind in ("gru", "lstm", "rnn_tanh", "rnn_relu")},
 }
 """Operations on packed sequences, and which argument lies on the CPU: lengths, sizes of batches."""
-ROUNDED = {"mm", "bmm", "addmm", "baddbmm", "_softmax", "_log_softmax"}
+COMPOSED = ("linear", "matmul", "scaled_dot_product_attention")
+"""Operations that PyTorch would compose of several, each of which costs time here."""
+ROUNDED = {"mm", "bmm", "addmm", "baddbmm", "_softmax", "_log_softmax", *COMPOSED}
 """Operations whose results have another last bit than on the CPU, as they may on a GPU."""
 WITH_A_VALUE = {"fill", "fill_", "masked_fill", "masked_fill_", "index_fill", "index_fill_"}
 """Operations whose last tensor may be a 0-dimensional one of the CPU."""
@@ -60,7 +64,7 @@ class PretendTensor(torch.Tensor):
             strides=held.stride(),
             storage_offset=held.storage_offset(),
             dtype=held.dtype,
-            device=f"{NAME}:0",
+            device=DEVICE,
         )
         made.held = held
         return made
@@ -193,6 +197,7 @@ class Facts:
     """What the schema of an operation says."""
 
     def __init__(self, func):
+        self.func = func
         arguments = func._schema.arguments
         written = [n for n, a in enumerate(arguments) if a.alias_info and a.alias_info.is_write]
         self.written = [(n, arguments[n].name) for n in written]
@@ -229,12 +234,7 @@ def run(func, args, kwargs):
         _refuse_mixed(known, args, kwargs)
     if known.draws:
         _refuse_generator(kwargs.get("generator"), on_device)
-    if known.draws and on_device and kwargs.get("generator") is None:
-        result = _drawn(func, inner, inner_kwargs)
-    else:
-        result = func(*inner, **inner_kwargs)
-        if known.rounded and on_device and result.dtype == torch.float32:
-            result = _rounded(result)
+    result = _computed(known, inner, inner_kwargs, on_device)
     if known.written:
         return _written(known, args, kwargs, result)
     if known.name == "_pack_padded_sequence":
@@ -252,10 +252,13 @@ def _tensors(value):
 
 def _unwrap(value, there, here):
     """Return what a tensor holds; list the tensors of the device, and those of the CPU."""
+    if isinstance(value, PretendTensor):
+        there.append(value)
+        return value.held
     if isinstance(value, torch.Tensor):
-        (there if isinstance(value, PretendTensor) else here).append(value)
-        return _held(value)
-    if isinstance(value, list | tuple):
+        here.append(value)
+        return value
+    if isinstance(value, (list, tuple)):
         return type(value)([_unwrap(each, there, here) for each in value])
     return value
 
@@ -313,9 +316,13 @@ def _refuse_generator(generator, on_device):
         raise RuntimeError(f"Expected a '{wanted}' device type for generator but found '{found}'")
 
 
-def _rounded(result):
-    """Return the values with another last bit; zeros, as behind a mask, stay zero."""
-    return torch.nextafter(result, ZERO)
+def _computed(known, args, kwargs, on_device=True):
+    """Run an operation on tensors of the CPU, with what makes the device's results differ."""
+    drawn = on_device and known.draws and kwargs.get("generator") is None
+    result = _drawn(known.func, args, kwargs) if drawn else known.func(*args, **kwargs)
+    if on_device and known.rounded and result.dtype == torch.float32:
+        return result * BELOW_ONE
+    return result
 
 
 def _drawn(func, args, kwargs):
@@ -387,15 +394,13 @@ class _OneStep(torch.autograd.Function):
     """An operation of many steps, with its gradient, as one step on the held tensors."""
 
     @staticmethod
-    def forward(ctx, func, args, *tensors):
+    def forward(ctx, func, args, kwargs, *tensors):
         with torch.enable_grad():
             ctx.held = [_held(each).detach().requires_grad_(each.requires_grad) for each in tensors]
-            ctx.made = _drawn(func, _filled(args, iter(ctx.held)), {})
-        ctx.single = isinstance(ctx.made, torch.Tensor)
-        made = (ctx.made,) if ctx.single else ctx.made
-        ctx.made = made
-        out = tuple(PretendTensor(each.detach()) for each in made)
-        return out[0] if ctx.single else out
+            made = _computed(facts(func), _filled(args, iter(ctx.held)), kwargs)
+        ctx.made = (made,) if isinstance(made, torch.Tensor) else made
+        out = tuple(PretendTensor(each.detach()) for each in ctx.made)
+        return out[0] if made is ctx.made[0] else out
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -404,7 +409,8 @@ class _OneStep(torch.autograd.Function):
         made, given = zip(*pairs, strict=True)
         found = iter(torch.autograd.grad(made, wanted, given, allow_unused=True, retain_graph=True))
         of_each = [next(found) if each.requires_grad else None for each in ctx.held]
-        return None, None, *(None if each is None else PretendTensor(each) for each in of_each)
+        found = (None if each is None else PretendTensor(each) for each in of_each)
+        return None, None, None, *found
 
 
 def _filled(value, tensors):
@@ -416,9 +422,11 @@ def _filled(value, tensors):
     return value
 
 
-def _as_one_step(func, *args):
-    _refuse_mixed(facts(func), args, {})
-    return _OneStep.apply(func, args, *_tensors(args))
+def _as_one_step(func, *args, **kwargs):
+    if not torch.is_grad_enabled():
+        return run(func, args, kwargs)
+    _refuse_mixed(facts(func), args, kwargs)
+    return _OneStep.apply(func, args, kwargs, *_tensors(args))
 
 
 @functools.cache
@@ -446,7 +454,7 @@ def install():
             library.impl(
                 name, functools.partial(_cast, _operation(name), dtype), "AutocastPrivateUse1"
             )
-    for name in RECURRENT:
+    for name in RECURRENT + COMPOSED:
         func = _operation(name)
         for key in ("PrivateUse1", "AutogradPrivateUse1"):
             library.impl(name, functools.partial(_as_one_step, func), key)

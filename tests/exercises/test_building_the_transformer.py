@@ -162,7 +162,7 @@ def test_a_students_transformer_translates_as_the_packages_with_beams_too():
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """Hand in the solution with three kinds of earlier work beside it, and grade it."""
+    """Hand in the solution with two kinds of earlier work beside it, and grade it."""
     root = tmp_path_factory.mktemp("course")
     (assignment,) = (each for each in ASSIGNMENTS if each.name == NAME)
     if HAVE is None:
@@ -176,10 +176,13 @@ def graded(tmp_path_factory):
     for cell in released.cells:
         if cell.metadata.get("nbgrader", {}).get("solution"):
             cell.source = solved[cell.id]
-    for student in ("all", "none", "one_wrong"):
+    for student, has in (("one_only", EARLIER[1:2]), ("one_wrong", EARLIER)):
         work = root / "work" / student
         write(released, work / NAME / f"{NAME}.ipynb")
-        for name in EARLIER if student != "none" else []:
+        if student == "one_only":
+            alone = coursework.submit(work, NAME, student, root / "alone")
+            assert earlier_parts.FILE not in alone.files
+        for name in has:
             notebook = notebooks.read(ROOT / "solutions" / name / f"{name}.ipynb")
             if student == "one_wrong" and name == EARLIER[1]:
                 answer = (
@@ -188,26 +191,23 @@ def graded(tmp_path_factory):
                 notebook = with_source(notebook, "sinusoids", answer)
             write(notebook, work / name / f"{name}.ipynb")
         receipt = coursework.submit(work, NAME, student, root / "submitted")
-        assert (earlier_parts.FILE in receipt.files) == (student != "none")
+        assert earlier_parts.FILE in receipt.files
     assert grade(root) == 0
     return Course(root)
 
 
 WHOSE = {
-    "all": [
-        "scaled_dot_product_attention: using your answer from 12_self_attention",
-        "MultiHeadAttention: using your answer from 14_multi_head_attention, with "
-        "scaled_dot_product_attention replaced",
+    "one_only": [
+        "scaled_dot_product_attention: using the reference, because this "
+        "submission does not contain 12_self_attention",
+        "MultiHeadAttention: using the reference, because this "
+        "submission does not contain 14_multi_head_attention",
         "sinusoids: using your answer from 13_positional_encoding",
-    ],
-    "none": [
-        "scaled_dot_product_attention: using the reference, because ../12_self_attention/",
-        "MultiHeadAttention: using the reference, because ../14_multi_head_attention/",
-        "sinusoids: using the reference, because ../13_positional_encoding/",
     ],
     "one_wrong": [
         "scaled_dot_product_attention: using your answer from 12_self_attention",
-        "MultiHeadAttention: using your answer from 14_multi_head_attention",
+        "MultiHeadAttention: using your answer from 14_multi_head_attention, with "
+        "scaled_dot_product_attention replaced",
         "sinusoids: using the reference, because your answer in 13_positional_encoding is wrong",
     ],
 }

@@ -616,11 +616,6 @@ def NAME(f):
         HOLDER.format("self.x").replace("list(x)", "x").replace(
             "self.x.append(y)", "self.x = [*self.x, y]"),
     ),
-    "a list that grows at both ends": (
-        "def NAME(x): return len(x)",
-        "x = []\nfor n in range(200):\n    assert NAME(x) == n\n    x.append([n])",
-        "kept = []\ndef NAME(x):\n    kept.append(x)\n    return len(x)",
-    ),
     "np.str_": ("def NAME(): return 'abc'", "assert NAME() == 'abc' and NAME()[0] == 'a'",
                 "def NAME(): return np.str_('abc')"),
     "Fraction": ("def NAME(): return 0.5", "assert NAME() == 0.5 and abs(NAME() - 0.5) < 1e-9",
@@ -761,6 +756,12 @@ def NAME(f):
         "x = torch.ones(1, requires_grad=True)\ny = x\nfor _ in range(150):\n    y = NAME(y)\n"
         "y.sum().backward()\nassert x.grad == 1",
         "def NAME(x): return 1 + x"),
+    # The last: whatever comes after it looks at all that both ends remember.
+    "a list that grows at both ends": (
+        "def NAME(x): return len(x)",
+        "x = []\nfor n in range(100):\n    assert NAME(x) == n\n    x.append([n])",
+        "kept = []\ndef NAME(x):\n    kept.append(x)\n    return len(x)",
+    ),
 }  # fmt: skip
 
 
