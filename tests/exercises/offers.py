@@ -14,6 +14,7 @@ import io
 import pkgutil
 import random
 import signal
+import sys
 import time
 import types
 import warnings
@@ -157,21 +158,33 @@ class _TooLongError(BaseException):
 def within_the_time(seconds: float = MOST_SECONDS) -> Iterator[None]:
     """End what uses more CPU time, so that the result does not depend on other programs.
 
-    The signal comes again each second: Python ignores what a garbage collection raises. It can also
-    come while `torch.no_grad` is entered or left, which would then last: the mode is restored.
+    Python ignores an exception that is raised during a garbage collection, and tells only
+    `sys.unraisablehook` of it. So the signal comes again each second, and the hook, through which
+    pytest reports such exceptions, is not told of this one and is itself not interrupted. The
+    signal can also come while `torch.no_grad` is entered or left, which would then last: the mode
+    is restored.
     """
     with_gradients = torch.is_grad_enabled()
+    report_unraisable = sys.unraisablehook
 
     def stop(*_):
         raise _TooLongError
 
+    def report_others(unraisable):
+        if not issubclass(unraisable.exc_type, _TooLongError):
+            signal.signal(signal.SIGPROF, signal.SIG_IGN)
+            report_unraisable(unraisable)
+            signal.signal(signal.SIGPROF, stop)
+
     before = signal.signal(signal.SIGPROF, stop)
+    sys.unraisablehook = report_others
     signal.setitimer(signal.ITIMER_PROF, seconds, 1)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+        sys.unraisablehook = report_unraisable
         torch.set_grad_enabled(with_gradients)
 
 
