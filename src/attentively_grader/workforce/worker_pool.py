@@ -78,12 +78,15 @@ class WorkerPool:
         self.examiner = examiner
         modules = [*warm, *preload]
         serving, examining = (name.partition(":")[0] for name in (student, examiner))
-        number = workers if self.sandbox.shell == "single" else math.ceil(workers / SHARE)
+        shared = math.ceil(workers / SHARE)
         needed = [*modules, serving]
-        self.students = [ZygoteClient(self.sandbox, needed, folders) for _ in range(number)]
-        # A zygote of their own: what the tests prepare in it never reaches a student's process.
-        trusted = self.sandbox.for_examiners()
-        self.examiners = ZygoteClient(trusted, [*modules, examining], folders)
+        self.students = [
+            ZygoteClient(self.sandbox, needed, folders)
+            for _ in range(workers if self.sandbox.shell == "single" else shared)
+        ]
+        # Zygotes of their own: what the tests prepare in them never reaches a student's process.
+        trusted, needed = self.sandbox.for_examiners(), [*modules, examining]
+        self.examiners = [ZygoteClient(trusted, needed, folders) for _ in range(shared)]
         self.workers = workers
         self.todo: queue.SimpleQueue[tuple[Job, queue.SimpleQueue[Ran]] | None]
         self.todo = queue.SimpleQueue()
@@ -123,7 +126,7 @@ class WorkerPool:
         self.closing = True
         for _ in self.threads:
             self.todo.put(None)
-        for zygote_client in {*self.students, self.examiners}:
+        for zygote_client in (*self.students, *self.examiners):
             zygote_client.close()
         for thread in self.threads:
             thread.join()
@@ -148,22 +151,22 @@ class WorkerPool:
         """As one worker: run jobs until there are none."""
         try:
             # The kernel ends a sandbox with the thread that started it, so a worker starts it.
-            students = self.students[number % len(self.students)]
-            mine = {students} if number < len(self.students) else set()
-            mine |= {self.examiners} if number == 0 else set()
+            mine = [*self.students[number : number + 1], *self.examiners[number : number + 1]]
             for zygote_client in mine:
                 zygote_client.start()
             for zygote_client in mine:
                 zygote_client.wait()
+            students = self.students[number % len(self.students)]
+            examiners = self.examiners[number % len(self.examiners)]
         except BaseException as error:
             started.put(error)
             return
         started.put(None)
         while (task := self.todo.get()) is not None and not self.closing:
             job, done = task
-            done.put((job, self._attempt(job, students)))
+            done.put((job, self._attempt(job, examiners, students)))
 
-    def _attempt(self, job: Job, students: ZygoteClient) -> Outcome:
+    def _attempt(self, job: Job, examiners: ZygoteClient, students: ZygoteClient) -> Outcome:
         """Run a job; try again if the grader itself failed or a process was killed from outside.
 
         The kernel kills processes when the machine has no memory left. Therefore a job that was
@@ -176,13 +179,13 @@ class WorkerPool:
                 with (
                     self.turns.turn(alone=bool(kills)),
                     JobRun(
-                        job, self.examiners, students, self.examiner, self.student, self.groups
+                        job, examiners, students, self.examiner, self.student, self.groups
                     ) as run,
                 ):
                     if self.closing:
                         break
                     outcome = run.outcome()
-                for zygote_client in (self.examiners, students):
+                for zygote_client in (examiners, students):
                     zygote_client.learn(run.imported)
                 return outcome
             except KilledError as error:

@@ -83,7 +83,7 @@ def test_the_poorer_shells_end_everything_too(tmp_path, shell):
         ran = {one.key: outcome for one, outcome in workers.run(jobs)}
         left = [
             process
-            for zygote_client in (*workers.students, workers.examiners)
+            for zygote_client in (*workers.students, *workers.examiners)
             if zygote_client.zygote is not None
             for process in tree(zygote_client.zygote.pid)
         ]

@@ -14,6 +14,7 @@ from grader.stub_pool import job, needs_sandbox, pool, texts, wait_for_the_end
 
 from attentively_grader.jobs import Outcome
 from attentively_grader.sandbox.bubblewrap import python_folders
+from attentively_grader.workforce import worker_pool
 from attentively_grader.workforce.job_run import describe
 from attentively_grader.workforce.worker_pool import WorkerPool
 
@@ -60,7 +61,7 @@ def jobs_left(workers):
     from attentively_grader.sandbox.watchdog import tree
 
     left = []
-    for zygote_client in {*workers.students, workers.examiners}:
+    for zygote_client in (*workers.students, *workers.examiners):
         # bubblewrap, its process 1 inside, and the zygote
         left += list(tree(zygote_client.zygote.pid))[3:]
     return left
@@ -503,7 +504,7 @@ def test_breaking_off_leaves_no_process(tmp_path):
         sys.path.insert(0, {str(Path(__file__).parents[2])!r})
         from grader.stub_pool import pool, job
         with pool({str(tmp_path)!r}) as workers:
-            clients = (*workers.students, workers.examiners)
+            clients = (*workers.students, *workers.examiners)
             print(*(client.zygote.pid for client in clients))
             sys.stdout.flush()
             for _ in workers.run(job(str(n), "while True: pass") for n in range(4)):
@@ -566,6 +567,26 @@ def test_an_import_that_starts_a_thread_costs_a_zygote_and_no_job(tmp_path):
             assert outcome.end == "complete"
             assert texts(outcome) == ["1"]
             time.sleep(0.3)
-            zygotes.append(workers.examiners.zygote.pid)
+            zygotes.append(workers.examiners[0].zygote.pid)
         assert zygotes[0] != zygotes[1]
         assert len(set(zygotes[1:])) == 1
+
+
+def test_more_workers_have_more_zygotes_of_both_kinds(tmp_path, monkeypatch):
+    """One zygote forks about forty times per second, so many workers would wait for it."""
+    monkeypatch.setattr(worker_pool, "SHARE", 1)
+    used = set()
+    with pool(tmp_path, workers=2) as workers:
+        for client in (*workers.students, *workers.examiners):
+
+            def child(*given, of=client, start=client.child, **named):
+                used.add(of)
+                return start(*given, **named)
+
+            client.child = child
+        jobs = [
+            job(str(number), "r = 1", ("here", "import time; time.sleep(0.3)")) for number in "abcd"
+        ]
+        assert all(outcome.end == "complete" for _, outcome in workers.run(jobs))
+        assert used == {*workers.students, *workers.examiners}
+        assert len(used) == 4
