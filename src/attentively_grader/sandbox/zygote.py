@@ -10,7 +10,8 @@ request, it forks two processes:
   the requested function, such as `attentively_grader.examination.student_process:serve`, with its
   socket.
 
-A worker cannot affect the zygote, so every worker starts in the same clean state.
+A worker cannot affect the zygote, so every worker starts in the same clean state. A zygote can also
+fork another zygote, which has the same modules, and its own socket.
 """
 
 import contextlib
@@ -75,6 +76,14 @@ def main(control: socket.socket) -> None:
                 return
             if "prepare" in request:
                 send(control, {"ready": True})
+            continue
+        if "fork" in request:
+            if os.fork() == 0:
+                control.close()
+                control = socket.socket(fileno=files[0])
+                send(control, {"ready": True}, [os.pidfd_open(os.getpid())])
+            else:
+                os.close(files[0])
             continue
         begin(request, files, order["shell"], kept, control)
         for file in files:

@@ -86,7 +86,10 @@ class WorkerPool:
         ]
         # Zygotes of their own: what the tests prepare in them never reaches a student's process.
         trusted, needed = self.sandbox.for_examiners(), [*modules, examining]
-        self.examiners = [ZygoteClient(trusted, needed, folders) for _ in range(shared)]
+        self.examiners = [
+            ZygoteClient(trusted, needed, folders, source if trusted == self.sandbox else None)
+            for source in self.students[:shared]
+        ]
         self.workers = workers
         self.todo: queue.SimpleQueue[tuple[Job, queue.SimpleQueue[Ran]] | None]
         self.todo = queue.SimpleQueue()

@@ -97,14 +97,45 @@ class Child:
             raise BrokenError(f"process {self.pid} could not be killed")
 
 
-class ZygoteClient:
-    """Starts one zygote when it is needed, and a new one when it has died."""
+class Forked:
+    """A zygote that another zygote forked; it has what is used of `subprocess.Popen`."""
 
-    def __init__(self, sandbox: Sandbox, preload: Sequence[str], paths: Sequence[Path]) -> None:
+    def __init__(self, process: int) -> None:
+        self.process = process
+        """A pidfd."""
+        self.pid = _pid(process)
+
+    def poll(self) -> int | None:
+        """Return None while it runs."""
+        return 0 if _readable(self.process, 0) else None
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.process, signal.SIGKILL)
+
+    def wait(self) -> None:
+        _readable(self.process, SECONDS_TO_END)
+        os.close(self.process)
+
+
+class ZygoteClient:
+    """Starts one zygote when it is needed, and a new one when it has died.
+
+    With a `source`, the zygote is forked from that one, which has imported most of its modules.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        preload: Sequence[str],
+        paths: Sequence[Path],
+        source: "ZygoteClient | None" = None,
+    ) -> None:
         self.sandbox = sandbox
         self.preload = list(preload)
         self.paths = [str(path) for path in (*paths, Path(__file__).parents[2])]
-        self.zygote: subprocess.Popen[bytes] | None = None
+        self.source = source
+        self.zygote: subprocess.Popen[bytes] | Forked | None = None
         self.lock = threading.Lock()
         self.closed = False
         self.told: set[str] = set()
@@ -113,7 +144,8 @@ class ZygoteClient:
     def start(self) -> None:
         """Start the zygote; it imports its modules while others start."""
         with self.lock:
-            self._start()
+            if self.source is None:
+                self._start()
 
     def wait(self) -> None:
         """Wait until the zygote has imported its modules."""
@@ -124,9 +156,12 @@ class ZygoteClient:
         self._stop()
         if self.closed:
             raise BrokenError("the worker pool is closing")
+        self.ready = False
+        if self.source is not None:
+            self.control, self.zygote = self.source.fork()
+            return
         self.control, theirs = socket.socketpair()
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the zygote ends)
-        self.ready = False
         program = START.format(paths=self.paths, file=theirs.fileno())
         home = None
         if not self.sandbox.walls:
@@ -148,6 +183,11 @@ class ZygoteClient:
             self._start()
         if self.ready:
             return
+        if self.source is not None:
+            with contextlib.suppress(GoneError):  # the next request will notice
+                send(self.control, {"preload": self.preload})
+            self.ready = True
+            return
         folders = [str(folder) for folder in (*python_folders(), *self.sandbox.folders)]
         order = {"preload": self.preload, "shell": self.sandbox.shell, "folders": folders}
         try:
@@ -161,6 +201,26 @@ class ZygoteClient:
             self._stop()
             raise BrokenError(f"a worker did not start: {said or error}") from error
         self.ready = True
+
+    def fork(self) -> tuple[socket.socket, Forked]:
+        """Fork a zygote from this one; return the socket that controls it, and its process."""
+        control, theirs = socket.socketpair()
+        with theirs, self.lock:
+            self._wait()
+            try:
+                send(self.control, {"fork": True}, [theirs.fileno()])
+            except GoneError as error:
+                control.close()
+                self._stop()
+                raise BrokenError(f"the zygote has died: {error}") from error
+        control.settimeout(SECONDS_TO_FORK)
+        try:
+            _, passed = receive(control)
+        except GoneError as error:
+            control.close()
+            raise BrokenError(f"a zygote was not forked: {error}") from error
+        control.settimeout(None)
+        return control, Forked(passed[0])
 
     def child(
         self,
@@ -256,11 +316,14 @@ class ZygoteClient:
             self._stop()
 
     def _stop(self) -> None:
-        if self.zygote is not None:
-            self.control.close()
+        if self.zygote is None:
+            return
+        self.control.close()
+        if self.zygote.poll() is None:
             _kill_with_all_below(self.zygote.pid)
-            self.zygote.wait()
-            self.zygote = None
+        self.zygote.wait()
+        self.zygote = None
+        if self.source is None:
             self.errors.close()
             if not self.sandbox.walls:
                 self.home.cleanup()
@@ -269,8 +332,8 @@ class ZygoteClient:
         """End the zygote and all its children, for good."""
         self.closed = True
         zygote = self.zygote
-        if zygote is not None:  # the thread that holds the lock waits for this zygote
-            _kill_with_all_below(zygote.pid)
+        if zygote is not None and zygote.poll() is None:
+            _kill_with_all_below(zygote.pid)  # the thread that holds the lock waits for it
         self.close_zygote()
 
 

@@ -81,12 +81,12 @@ def test_the_poorer_shells_end_everything_too(tmp_path, shell):
             job("exit", "import os; os._exit(4)", "r = 3"),
         ]
         ran = {one.key: outcome for one, outcome in workers.run(jobs)}
-        left = [
+        left = {
             process
             for zygote_client in (*workers.students, *workers.examiners)
             if zygote_client.zygote is not None
             for process in tree(zygote_client.zygote.pid)
-        ]
+        }
         # The zygotes; those of a sandbox have two processes round them.
         assert len(left) == 2 if shell == "none" else len(left) % 3 == 0
     assert texts(ran["daemon"])[1] == "1"

@@ -61,9 +61,10 @@ def jobs_left(workers):
     from attentively_grader.sandbox.watchdog import tree
 
     left = []
-    for zygote_client in (*workers.students, *workers.examiners):
-        # bubblewrap, its process 1 inside, and the zygote
-        left += list(tree(zygote_client.zygote.pid))[3:]
+    for students, examiners in zip(workers.students, workers.examiners, strict=True):
+        # bubblewrap, its process 1 inside, the zygote, and that of the examiners, forked from it
+        left += {*[*tree(students.zygote.pid)][3:]} - {examiners.zygote.pid}
+        left += [*tree(examiners.zygote.pid)][1:]
     return left
 
 
@@ -471,20 +472,25 @@ def test_a_crowd_of_busy_processes_leaves_the_others_their_core(workers):
     assert jobs_left(workers) == []
 
 
-def test_a_killed_zygote_is_replaced_and_its_job_tried_again(workers):
+@pytest.mark.parametrize("whose", ["students", "examiners"])
+def test_a_killed_zygote_is_replaced_and_its_job_tried_again(workers, whose):
+    before = [client.zygote.pid for client in getattr(workers, whose)]
     one = job("retried", "import time; time.sleep(1)", "r = 8")
     ran = workers.run([one])
     import threading
 
     def kill():
         time.sleep(0.5)
-        for zygote_client in workers.students:
+        for zygote_client in getattr(workers, whose):
             zygote_client.zygote.kill()
 
     threading.Thread(target=kill).start()
     ((_, outcome),) = ran
     assert outcome.end == "complete"
     assert texts(outcome)[1] == "8"
+    ((_, outcome),) = workers.run([job("next", "r = 9")])
+    assert texts(outcome) == ["9"]
+    assert not {client.zygote.pid for client in getattr(workers, whose)} & {*before}
 
 
 def test_a_job_that_cannot_be_examined_is_reported_after_a_second_try(workers):
