@@ -6,8 +6,12 @@ the wrong notebooks of its bank of answers, in which the other parts are the sol
 change different cells are handed in as one. The solution itself is graded by the self-test.
 """
 
+import contextlib
+import copy
 import html
 import shutil
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from assignments import ASSIGNMENTS, faults_of_scores
@@ -86,15 +90,29 @@ def hand_in(root, name, source, released, students):
         write(notebook, root / "submitted" / student / name / f"{name}.ipynb")
 
 
+@contextlib.contextmanager
+def demonstrating_pool(course, prepared):
+    """Create a worker pool that also runs demonstrations, except in the wrong notebooks."""
+    with local_pool.pool_factory(None, sandboxed=True)(course, prepared) as workers:
+        yield SimpleNamespace(run=lambda jobs: workers.run(map(demonstrating, jobs)))
+
+
+def demonstrating(job):
+    if ", wrong-" in job.key:
+        return job
+    notebook = copy.deepcopy(job.notebook)
+    for cell in notebook["cells"]:
+        cell["metadata"].get(notebooks.METADATA_KEY, {}).pop("demonstration", None)
+    return replace(job, notebook=notebook)
+
+
 @pytest.fixture(scope="module")
 def graded(request, tmp_path_factory):
     """Return the coordinator that has graded every submission that a chosen test asks for."""
     if HAVE is None:
         pytest.skip(REASON)
     root = tmp_path_factory.mktemp("course")
-    config = (ROOT / "nbgrader_config.py").read_text(encoding="utf-8")
-    config += "\nc.Grading.demonstrations = []\n"  # here they must run, too
-    (root / "nbgrader_config.py").write_text(config, encoding="utf-8")
+    shutil.copy(ROOT / "nbgrader_config.py", root)
     (root / "src").mkdir()  # which is named there
     wanted = [
         item.callspec.params
@@ -122,7 +140,7 @@ def graded(request, tmp_path_factory):
     path.write_bytes(release(root, SMALL)[f"{SMALL}.ipynb"])
     hand_in(root, SMALL, small, notebooks.read(path), SMALL_STUDENTS)
     course = Course(root)
-    coordinator = Coordinator(course, Options(), local_pool.pool_factory(None, sandboxed=True))
+    coordinator = Coordinator(course, Options(), demonstrating_pool)
     coordinator.grade(course.submissions())
     assert (coordinator.set_aside, coordinator.unrecorded) == ({}, {})
     return coordinator
@@ -153,6 +171,7 @@ def test_the_solution_earns_all_points_and_no_cell_fails(graded, assignment, stu
     assert (test.earned, test.missed(), [*test.weaker()]) == (100, [], [])
     notebook = solved(graded, assignment.name)
     assert [cell.id for cell in notebook.cells if failed(cell)] == []
+    assert "It is not run in grading." not in str(notebook)  # demonstrations run here, too
     assert faults_of_progress(notebook, len(assignment.parts)) == []
     checks = [cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade")]
     shown = ["".join(map(str, outputs(notebook, cell.id))) for cell in checks]
