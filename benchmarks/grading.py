@@ -49,7 +49,8 @@ ASSIGNMENTS = sorted(path.name for path in (ROOT / "solutions").iterdir() if pat
 CELLS = "small"
 TARGET = 0.1
 """Maximum time per submission for small parts, as a share of nbgrader's."""
-LOOK_EVERY = 0.5
+LOOK_EVERY = 2.0
+"""Seconds between two looks at the memory, which slow the processes down."""
 DONE = re.compile(r"^\[\d+/\d+\] ")
 """A line of the grader after a submission."""
 BEGUN = re.compile(r"Creating/updating student with ID '[^']*'")

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-import torch._dynamo  # PyTorch imports it when it needs it; a time limit would interrupt that
 from remembered import Remembered
 from torch import Tensor, nn
 
@@ -54,6 +53,8 @@ class Offer:
 @functools.cache
 def offers() -> list[Offer]:
     """Return the functions and classes of the package: the private ones of `checks` too."""
+    # PyTorch imports it when it needs it, which takes two seconds: a time limit would interrupt it.
+    importlib.import_module("torch._dynamo")
     found: dict[int, Offer] = {}
     for name in _modules():
         module = importlib.import_module(name)
