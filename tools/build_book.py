@@ -41,7 +41,8 @@ EVERY_PAGE = ["constraints.txt", "tools/build_book.py", "tools/execute_pages.py"
 LOOK = [*EVERY_PAGE, "_config.yml", "_toc.yml", "book/_ext", "book/_static", "book/references.bib"]
 CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}.*?\n(.*?)^\1", re.M | re.S)
 OPTIONS = re.compile(r"\A(---\n.*?^---$|(:[^\n]*\n)+)", re.M | re.S)
-DOCSTRINGS = re.compile(r"^\.\. auto", re.M)
+DOCSTRINGS = re.compile(r"^\.\. auto\w+:: *(\w+)", re.M)
+"""The package or module whose docstrings a page shows."""
 EXERCISES = re.compile(r"^`{3,}\{exercise-", re.M)
 INCLUDED = re.compile(r"\{literalinclude\}[ \t]*(\S+)")
 COMPUTED = re.compile(r"import_module|__import__")
@@ -335,8 +336,9 @@ def shown_by(root: Path, page: Path) -> str:
         files += [f for f in files_of(root / "src/attentively/checks") if f.suffix == ".py"]
     # A chapter says how long its assignment takes.
     files += files_of(root / "solutions" / page.stem / f"{page.stem}.ipynb")
-    if DOCSTRINGS.search(text):
-        files += [file for file in files_of(root / "src") if file.suffix == ".py"]
+    for name in sorted(set(DOCSTRINGS.findall(text))):
+        files += sorted((root / "src").glob(f"{name}/**/*.py"))
+        files += (root / "src").glob(f"{name}.py")
     return fingerprint(root, files)
 
 

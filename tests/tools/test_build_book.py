@@ -54,6 +54,12 @@ API = """# The package
 ```{eval-rst}
 .. automodule:: aside
    :members:
+
+.. automodule:: deep
+
+.. automodule:: middle
+
+.. automodule:: shown
 ```
 """
 
@@ -240,13 +246,13 @@ BOTH = ["page", "other"]
         ("src/shown.py", ["page"], ["api", "page"]),
         ("src/middle/__init__.py", ["page"], ["api", "page"]),
         ("src/deep.py", ["page"], ["api", "page"]),
-        # Needed by none: docstrings are shown all the same
+        # Needed by none: docstrings are shown all the same, if a page names the package
         ("src/aside.py", [], ["api"]),
-        ("src/new.py", [], ["api"]),
         ("src/middle/unused.py", [], ["api"]),
+        ("src/new.py", [], []),
         ("src/pretrained/toy.safetensors", [], []),
         # What shadows a module that a page imports is needed
-        ("src/json.py", ["other"], ["api", "other"]),
+        ("src/json.py", ["other"], ["other"]),
         # Results are read by name
         ("book/results/small.json", ["other"], ["other"]),
         ("book/results/large.json", [], []),
@@ -444,9 +450,9 @@ def test_executions_of_another_place_are_not_trusted(project, built):
 
 
 def test_a_renamed_or_removed_file_counts_as_a_change(project, built):
-    (project / "src" / "shown.py").rename(project / "src" / "other.py")
+    (project / "src" / "shown.py").rename(project / "src" / "middle" / "other.py")
     assert build_book.drop_stale(project, built)
-    (project / "src" / "other.py").unlink()
+    (project / "src" / "middle" / "other.py").unlink()
     assert build_book.drop_stale(project, built)
 
 
