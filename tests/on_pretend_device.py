@@ -29,6 +29,8 @@ SENTENCES, TRAINING = 24, 2000
 """At most so many sentences are loaded for an evaluation and for training."""
 MADE = 200
 """Sentences and scenes that are made for the training and the evaluation of a command."""
+WRITTEN = 8
+"""Words of a translation of a command: a model that is hardly trained writes without end."""
 LONGEST = 64
 """Of the lengths for which a cell repeats a measurement, longer ones are left out."""
 WHOLE = ("06_scoring_and_the_bottleneck",)
@@ -39,7 +41,7 @@ class Shortened(ast.NodeTransformer):
     """Let each training run make three steps, and load few sentences.
 
     A training run is a loop over ``range(300)``, a call or function with ``steps=300``, or what is
-    given the ``STEPS`` of an experiment.
+    given the ``STEPS`` of an experiment. Of an experiment's ``TEXTS`` the short ones are taken.
     """
 
     def __init__(self, path):
@@ -66,6 +68,8 @@ class Shortened(ast.NodeTransformer):
 
     def visit_Attribute(self, node):
         self.generic_visit(node)
+        if node.attr == "TEXTS":
+            return ast.Attribute(node.value, "QUICK", node.ctx)
         return ast.Constant(SHORT) if node.attr == "STEPS" else node
 
     def visit_For(self, node):
@@ -159,7 +163,9 @@ def run_command(command):
     """Run a command; what it says of an error is the error's."""
     from attentively import cli
     from attentively.data import corpora
+    from attentively.generation import generate
 
+    generate._default_max_len = lambda src_len: WRITTEN
     for sizes in (corpora._TOY_PAIRS, corpora._TOY_TWINS, corpora._SCENES):
         sizes.update(dict.fromkeys(sizes, MADE))
     said = io.StringIO()

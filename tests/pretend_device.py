@@ -23,7 +23,9 @@ import runpy
 import sys
 
 import torch
-from torch.utils import backend_registration
+from torch._library import simple_registry
+from torch.optim import optimizer
+from torch.utils import _foreach_utils, backend_registration
 
 NAME = "pretend"
 CPU = torch.device("cpu")
@@ -56,7 +58,7 @@ class PretendTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held):
-        if held.dtype == torch.float64:
+        if held.dtype is torch.float64:
             raise TypeError(f"{NAME}:0 has no 64-bit floats: convert on the CPU")
         made = torch.Tensor._make_wrapper_subclass(
             cls,
@@ -206,6 +208,7 @@ class Facts:
         self.name = func._schema.name.removeprefix("aten::")
         self.of_cpu = PACKED.get(f"{self.name}.{func._schema.overload_name}".rstrip("."))
         self.draws = torch.Tag.nondeterministic_seeded in func.tags
+        self.takes_generator = "generator" in names
         self.pointwise = torch.Tag.pointwise in func.tags or self.name in {"where", "lerp", "lerp_"}
         self.copies = self.name in COPIES
         self.rounded = self.name in ROUNDED
@@ -219,7 +222,7 @@ def run(func, args, kwargs):
     known = facts(func)
     there, here = [], []
     inner = [_unwrap(each, there, here) for each in args]
-    inner_kwargs = {key: _unwrap(each, there, here) for key, each in kwargs.items()}
+    inner_kwargs = kwargs and {k: _unwrap(each, there, here) for k, each in kwargs.items()}
     on_device = bool(there)
     if known.device is not None:
         target = kwargs.get("device")
@@ -258,7 +261,7 @@ def _unwrap(value, there, here):
     if isinstance(value, torch.Tensor):
         here.append(value)
         return value
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and not (value and type(value[0]) is int):  # no shape
         return type(value)([_unwrap(each, there, here) for each in value])
     return value
 
@@ -319,6 +322,8 @@ def _refuse_generator(generator, on_device):
 def _computed(known, args, kwargs, on_device=True):
     """Run an operation on tensors of the CPU, with what makes the device's results differ."""
     drawn = on_device and known.draws and kwargs.get("generator") is None
+    if drawn and known.takes_generator:
+        drawn, kwargs = False, {**kwargs, "generator": _own}
     result = _drawn(known.func, args, kwargs) if drawn else known.func(*args, **kwargs)
     if on_device and known.rounded and result.dtype == torch.float32:
         return result * BELOW_ONE
@@ -436,6 +441,9 @@ def install():
     torch.nn.Module._apply = _apply
     torch.Generator = Generator
     torch.inference_mode = torch.no_grad
+    simple_registry.find_torch_dispatch_rule = lambda *_: None  # there are none, and it is slow
+    for types in (optimizer._foreach_supported_types, _foreach_utils._foreach_supported_types):
+        types.append(PretendTensor)  # optimizers change all parameters in one step, as on a GPU
     torch.autograd.set_multithreading_enabled(False)  # a thread of its own would be slow
     library = torch.library.Library("aten", "IMPL")
     for func in _factories():

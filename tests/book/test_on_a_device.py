@@ -126,7 +126,7 @@ def failures_alone(pages, folder, installed):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("pages", parts("pages", PAGES, 6))
+@pytest.mark.parametrize("pages", parts("pages", PAGES, 4))
 def test_pages_run_alone_on_a_device(pages, installed, tmp_path):
     """As for a reader who has downloaded the notebook and installed the package."""
     assert failures_alone(pages, tmp_path, installed) == {}
@@ -143,7 +143,7 @@ def test_solutions_and_commands_run_on_a_device(wanted, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("names", parts("experiments", sorted(EXPERIMENTS), 3))
+@pytest.mark.parametrize("names", parts("experiments", sorted(EXPERIMENTS), 2))
 def test_the_quick_forms_of_experiments_run_on_a_device(names, tmp_path):
     told = "attentively experiment {0} --quick --seeds 1 --output {0}.json"
     assert failures([told.format(name) for name in names], tmp_path) == {}
