@@ -10,7 +10,7 @@ import torch
 
 VARIABLE = "ATTENTIVELY_DEVICE"
 COARSE = 1e-3
-"""Resolution in seconds from which a clock is no longer used to measure short operations."""
+"""A clock with this resolution in seconds, or a larger one, is not used for CPU time."""
 _RESET, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
@@ -92,8 +92,8 @@ def seconds(device: torch.device) -> float:
     """Return the reading of a clock, in seconds; the difference of two readings is a duration.
 
     On the CPU the clock counts the CPU time of this process, so other programs do not affect it. On
-    an accelerator it counts elapsed time, and is read after the device has finished its work. So
-    does a system whose clock of CPU time is coarse (Windows: 16 ms).
+    an accelerator it counts elapsed time, and is read after the device has finished its work.
+    Where the clock of CPU time is coarse (Windows: 16 ms), elapsed time counts on the CPU too.
     """
     if device.type == "cpu" and time.get_clock_info("process_time").resolution < COARSE:
         return time.process_time()

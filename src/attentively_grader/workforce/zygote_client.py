@@ -204,23 +204,8 @@ class ZygoteClient:
 
     def fork(self) -> tuple[socket.socket, Forked]:
         """Fork a zygote from this one; return the socket that controls it, and its process."""
-        control, theirs = socket.socketpair()
-        with theirs, self.lock:
-            self._wait()
-            try:
-                send(self.control, {"fork": True}, [theirs.fileno()])
-            except GoneError as error:
-                control.close()
-                self._stop()
-                raise BrokenError(f"the zygote has died: {error}") from error
-        control.settimeout(SECONDS_TO_FORK)
-        try:
-            _, passed = receive(control)
-        except GoneError as error:
-            control.close()
-            raise BrokenError(f"a zygote was not forked: {error}") from error
-        control.settimeout(None)
-        return control, Forked(passed[0])
+        control, process = self._forked({"fork": True})
+        return control, Forked(process)
 
     def child(
         self,
@@ -236,37 +221,14 @@ class ZygoteClient:
         The last file is an archive of its working directory. With `local`, it may import modules
         from there. If `groups` is given, the child gets its own control group.
         """
-        report, theirs = socket.socketpair()
         request = {
             "call": function,
             "limits": asdict(limits),
             "user": self._user(),
             "local": local,
         }
-        with theirs, self.lock:
-            self._wait()
-            zygote = self.zygote
-            try:
-                send(self.control, request, [theirs.fileno(), *files])
-            except GoneError as error:
-                report.close()
-                self._stop()
-                raise BrokenError(f"the zygote has died: {error}") from error
-        report.settimeout(SECONDS_TO_FORK)
-        try:
-            message, passed = receive(report)
-        except GoneError as error:
-            report.close()
-            with self.lock:
-                # It hangs, and no other worker has replaced it yet.
-                if isinstance(error.__cause__, TimeoutError) and self.zygote is zygote:
-                    self._stop()
-            raise BrokenError(f"a child did not start: {error}") from error
-        report.settimeout(None)
-        if "failed" in message:
-            report.close()
-            raise BrokenError(f"a child did not start: {message['failed']}")
-        child = Child(report, passed[0], self)
+        report, process = self._forked(request, files)
+        child = Child(report, process, self)
         if groups is not None:
             child.group = groups.holding(child.pid, limits)
         with contextlib.suppress(OSError):  # it has ended
@@ -275,6 +237,36 @@ class ZygoteClient:
             Path(f"/proc/{child.pid}/oom_score_adj").write_text("1000")
         send(report, {"go": True})
         return child
+
+    def _forked(
+        self, request: dict[str, Any], files: Sequence[int] = ()
+    ) -> tuple[socket.socket, int]:
+        """Let the zygote fork; return the socket of the new process, and its pidfd."""
+        line, theirs = socket.socketpair()
+        with theirs, self.lock:
+            self._wait()
+            zygote = self.zygote
+            try:
+                send(self.control, request, [theirs.fileno(), *files])
+            except GoneError as error:
+                line.close()
+                self._stop()
+                raise BrokenError(f"the zygote has died: {error}") from error
+        line.settimeout(SECONDS_TO_FORK)
+        try:
+            message, passed = receive(line)
+        except GoneError as error:
+            line.close()
+            with self.lock:
+                # It hangs, and no other worker has replaced it yet.
+                if isinstance(error.__cause__, TimeoutError) and self.zygote is zygote:
+                    self._stop()
+            raise BrokenError(f"a child did not start: {error}") from error
+        line.settimeout(None)
+        if "failed" in message:
+            line.close()
+            raise BrokenError(f"a child did not start: {message['failed']}")
+        return line, passed[0]
 
     def learn(self, modules: Sequence[str]) -> None:
         """Let the zygote import the modules that the tests of a job imported.
