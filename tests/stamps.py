@@ -1,7 +1,7 @@
 """A pytest plugin: what passed here, and of which nothing has changed since, is not run again.
 
-Tests are stamped in groups: those of one assignment in one folder, those of the site, else those
-of one file; slow tests are groups of their own. A stamp is a hash of all that the group's outcome
+Tests are stamped in groups: those of the site, else those of one file, or those of one assignment
+in one file; slow tests are groups of their own. A stamp is a hash of all that the group's outcome
 can depend on: the test file and the helpers in tests/, every module that these import, the data
 files that the modules name, and the files and folders of the repository that the test names. It
 is written when every test of the group that was collected has passed, and kept in pytest's own
@@ -20,27 +20,32 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from side_by_side import assignment_of
+from side_by_side import OWN_PAGES, assignment_of
 
 VARIABLE = "ATTENTIVELY_STAMPS"
 REASON = f"unchanged since it passed ({VARIABLE}=0 runs it)"
 ALWAYS = {"tests/test_project.py", "tests/test_told_commands.py"}
 """Test files that read the whole repository."""
 EVERY_GROUP = ["constraints.txt", "nbgrader_config.py", "pyproject.toml"]
-CONFTESTS = ["tests/conftest.py", "tests/exercises/conftest.py", "tests/shape_checks.py"]
+CONFTESTS = ["tests/conftest.py", "tests/shape_checks.py"]
 SITE = "tests/site"
 BY_ASSIGNMENT = ("tests/exercises", "tests/notebooks")
 COURSES = ("solutions", "exercises")
 MADE = (".git", ".venv", "_build", "..")
 """Folders that commands create, and the step out of the repository."""
 GRADER = "src/attentively_grader"
-LOADERS = {"assignments.py"}
-"""Helpers that load what belongs to an assignment by a name that is computed."""
+LOADER = "assignments.py"
+"""The helper that loads what belongs to an assignment by a name that is computed."""
+ONE_ASSIGNMENT = re.compile(r"\b\d\d_[a-z]\w*")
+ALL_ASSIGNMENTS = re.compile(r"\bASSIGNMENTS\b")
 PATIENCE = 120
 """Seconds that a worker waits for the hashes; then it computes them itself."""
-WHOLE_PACKAGE = re.compile(r"\battentively\w*\.__file__|pkgutil|find_spec")
+WHOLE_PACKAGE = re.compile(r"\battentively\w*\.__(file|path)__|pkgutil|find_spec\(\W*attentively")
 OTHER_PACKAGE = re.compile(r"(import|from|-m\W+)\s*attentively\b(?!_)")
 """Where the grader's tests use it, all of src counts for those that start programs."""
+IMPORT = re.compile(r"(?:from|import) +(attentively[\w.]*)(?: +import +\(?([\w, ]+))?")
+OWN_PROGRAM = re.compile(r"-m\W+attentively|[\"']attentively\b[^/._\"']*[\"']|[\"']make[\"' ]")
+"""A program that can import all of src; of others, the text of a test holds the imports."""
 
 
 def group_of(nodeid, slow=False):
@@ -50,10 +55,10 @@ def group_of(nodeid, slow=False):
     name = path
     if path in ALWAYS:
         return None
-    if folder == SITE:
+    if folder == SITE and not OWN_PAGES.match(path):
         name = folder
     elif folder in BY_ASSIGNMENT and (found := assignment_of(test)):
-        name = f"{folder}/{found}"
+        name = f"{path} {found}"
     return f"{name} slow" if slow else name
 
 
@@ -70,58 +75,69 @@ def build_book():
     return module
 
 
+def fingerprints(root, groups):
+    """Return the fingerprint of each group; `groups` maps their names to the files of tests."""
+    build_book().look_again()
+    return {group: fingerprint(root, group, files) for group, files in groups.items()}
+
+
 def fingerprint(root, group, files):
     """Return a hash of all that the tests of a group can depend on; `files` are what holds them."""
     book = build_book()
     common = [*files, Path(book.__file__), Path(__file__)]
     common += [path for each in EVERY_GROUP + CONFTESTS for path in book.files_of(root / each)]
-    group = group.removesuffix(" slow")
-    folder, _, name = group.rpartition("/")
-    if group == SITE:
-        needed = [*helpers(root / "tests", files), *book.files_of(root / GRADER)]
-        return book.fingerprint(
-            root, sorted({*common, *needed}), json.dumps(book.fingerprints(root))
-        )
-    if folder in BY_ASSIGNMENT and not name.startswith("test_"):
-        needed = needed_by_assignment(root, folder, name, files)
-    else:
-        needed = needed_by_file(root, folder, files)
-    return book.fingerprint(root, sorted({*common, *needed}))
+    path, _, assignment = group.removesuffix(" slow").partition(" ")
+    if path == SITE:
+        fixtures = of_the_folder(root, SITE)
+        needed = [*fixtures, *helpers(root / "tests", [*files, *fixtures])]
+        needed += book.files_of(root / GRADER)
+        return book.fingerprint(root, [*common, *needed], json.dumps(book.fingerprints(root)))
+    folder = path.rpartition("/")[0]
+    return book.fingerprint(root, [*common, *needed_by(root, folder, files, assignment)])
 
 
-def needed_by_assignment(root, folder, name, files):
-    """Return what the tests of one assignment need: its notebooks, its bank and its checks."""
-    book, tests = build_book(), root / "tests"
-    topic = name.partition("_")[2]
-    code = [f"import attentively.checks.{topic}"]
-    needed = []
-    for course in COURSES:
-        needed += book.files_of(root / course / name)
-        code += map(code_of, (root / course / name).glob("*.ipynb"))
-        code += texts((root / course / name).glob("*.py"))  # questions and answers
-    needed += book.files_of(root / "src" / "attentively" / "checks" / topic)  # recordings too
-    shared = helpers(tests, files)
-    # Its tests read its own checks, whatever helper loads them by a computed name.
-    read = {path for path in shared if path.name not in LOADERS}
-    named = reached(root, [*code, *texts({*files} | read)], left_out=COURSES)
+def needed_by(root, folder, files, assignment):
+    """Return what the tests of a file need, or those of one assignment in it."""
+    shared = helpers(root / "tests", files)
+    read, topics = {*files} | shared, []
+    if loader := {path for path in shared if path.name == LOADER}:
+        text = "".join(texts(files))
+        topics = [assignment] if assignment else ONE_ASSIGNMENT.findall(text)
+        # Its tests read the checks of known assignments, whatever helper loads them.
+        if assignment or not ALL_ASSIGNMENTS.search(text):
+            read -= loader
+    code, needed = [], []
+    for name in topics:
+        of_it, its_code = of_the_assignment(root, name)
+        needed += of_it
+        code += its_code
+    alone = folder.startswith("tests/grader")
+    left_out = COURSES if assignment else ()
+    named = reached(root, [*code, *texts(read)], left_out=left_out, alone=alone)
     return [*needed, *shared, *named, *of_the_folder(root, folder)]
 
 
-def needed_by_file(root, folder, files):
-    """Return what the tests of one file need."""
-    shared = helpers(root / "tests", files)
-    named = reached(root, texts({*files} | shared), alone=folder.startswith("tests/grader"))
-    return [*shared, *named, *of_the_folder(root, folder)]
+def of_the_assignment(root, name):
+    """Return the files of an assignment, and its code: its notebooks, its bank and its checks."""
+    book, topic = build_book(), name.partition("_")[2]
+    files = book.files_of(root / "src" / "attentively" / "checks" / topic)  # recordings too
+    code = [f"import attentively.checks.{topic}"]
+    for course in COURSES:
+        files = [*files, *book.files_of(root / course / name)]
+        code += map(code_of, (root / course / name).glob("*.ipynb"))
+        code += texts((root / course / name).glob("*.py"))  # questions and answers
+    return files, code
 
 
 def of_the_folder(root, folder):
     """Return what all tests of a folder need."""
     needed = {"tests/notebooks": GRADER, "tests/experiments": "book/results"}.get(folder)
-    return build_book().files_of(root / needed) if needed else []
+    fixtures = build_book().files_of(root / folder / "conftest.py")
+    return [*fixtures, *build_book().files_of(root / needed)] if needed else fixtures
 
 
 def texts(files):
-    return [path.read_text(encoding="utf-8") for path in sorted(files)]
+    return [*map(build_book().text_of, sorted(files))]
 
 
 def reached(root, waiting, left_out=(), alone=False):
@@ -151,11 +167,24 @@ def reached(root, waiting, left_out=(), alone=False):
             raise LookupError("the package is read as files")
         needed = {}
         for text in code:
-            needed |= book.modules(src, text)
+            needed |= book.modules(src, started(text) if book.PROGRAMS.search(text) else text)
         return [*found, *needed, *book.data_files(src, [*code, *needed.values()])]
     except (SyntaxError, LookupError):
         grader = alone and not any(map(OTHER_PACKAGE.search, code))
         return [*found, *book.files_of(root / GRADER if grader else src)]
+
+
+def started(code):
+    """Return the imports of code and of the programs in its strings, where these are known."""
+    if OWN_PROGRAM.search(code):
+        return code
+    nodes = ast.walk(ast.parse(code))
+    strings = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    found = [*build_book().imported(code)]
+    for text in filter(lambda each: isinstance(each, str), strings):
+        for module, names in IMPORT.findall(text):
+            found += [f"{module}.{name}" for name in re.findall(r"\w+", names)] or [module]
+    return "\n".join(f"import {name}" for name in found if name.startswith("attentively"))
 
 
 def named_paths(root, code):
@@ -214,15 +243,19 @@ def helpers(tests, files):
     """Return the files of tests/ that these import, at any remove; a name may be in any folder."""
     found, waiting = set(), [*files]
     while waiting:
-        path = waiting.pop()
-        for name in build_book().imported(path.read_text(encoding="utf-8")):
-            for place in (tests, tests / "exercises", path.parent):
-                for length in range(1, name.count(".") + 2):
-                    file = place.joinpath(*name.split(".")[:length]).with_suffix(".py")
-                    if file.is_file() and file not in found and file not in files:
-                        found.add(file)
-                        waiting.append(file)
+        new = _helpers_of(tests, waiting.pop()) - found - {*files}
+        found |= new
+        waiting += new
     return found
+
+
+@build_book().looked_up
+def _helpers_of(tests, path):
+    names = [each.split(".") for each in build_book().imported(build_book().text_of(path))]
+    paths = {Path(*name[:length]) for name in names for length in range(1, len(name) + 1)}
+    folders = (tests, tests / "exercises", path.parent)
+    files = {(folder / each).with_suffix(".py") for folder in folders for each in paths}
+    return {*filter(Path.is_file, files)}
 
 
 def code_of(notebook):
@@ -236,10 +269,10 @@ def code_of(notebook):
 class Stamps:
     """Skips the tests that a stamp covers, and writes stamps of groups that passed."""
 
-    def __init__(self, config, fingerprint=fingerprint):
+    def __init__(self, config, fingerprints=fingerprints):
         self.config = config
         self.root = config.rootpath
-        self.fingerprint = fingerprint
+        self.fingerprints = fingerprints
         self.of = {}
         """What is known of each test: its group, and whether a stamp covers it."""
         self.shared = None
@@ -290,7 +323,7 @@ class Stamps:
         yield
         names = sorted({group[each] for each in items} - {None})
         hashes = self.once(
-            lambda: {name: self.fingerprint(self.root, name, files[name]) for name in names}
+            lambda: self.fingerprints(self.root, {name: files[name] for name in names})
         )
         stamps = {
             name: {
@@ -335,15 +368,16 @@ class Stamps:
         """Write the stamps of the groups of which each test has passed, now or before."""
         if hasattr(self.config, "workerinput"):  # the process that started this one writes them
             return
-        for group, (stamp, passed) in self.good.items():
-            files = [Path(path) for path in stamp["files"]]
-            if (
-                group in self.bad
-                or len(passed) < stamp["size"]
-                # What was edited meanwhile may have been seen by some tests only.
-                or self.fingerprint(self.root, group, files) != stamp["hash"]
-            ):
-                continue
+        good = {
+            group: (stamp, passed)
+            for group, (stamp, passed) in self.good.items()
+            if group not in self.bad and len(passed) == stamp["size"]
+        }
+        files = {group: [*map(Path, stamp["files"])] for group, (stamp, _) in good.items()}
+        hashes = self.fingerprints(self.root, files)
+        for group, (stamp, passed) in good.items():
+            if hashes[group] != stamp["hash"]:
+                continue  # what was edited meanwhile may have been seen by some tests only
             kept = self.kept(group)
             before = kept["tests"] if kept["hash"] == stamp["hash"] else []
             tests = sorted({*before, *passed} - self.tried)  # what could not run is tried again

@@ -9,23 +9,25 @@ from pathlib import Path
 
 import pytest
 from assignments import ASSIGNMENTS
-from stamps import REASON, VARIABLE, build_book, fingerprint, group_of
+from stamps import REASON, VARIABLE, build_book, fingerprints, group_of
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-GROUP = "tests/exercises/08_new"
+ANSWERS = "tests/exercises/test_answers.py"
+GROUP = f"{ANSWERS} 08_new"
 
 
 @pytest.mark.parametrize(
     ("nodeid", "group"),
     [
-        ("tests/exercises/test_answers.py::test_right[08_new-energies]", GROUP),
-        ("tests/exercises/test_parts.py::test_part[True-08_new]", GROUP),
-        ("tests/exercises/test_answers.py::test_bank", "tests/exercises/test_answers.py"),
-        ("tests/notebooks/test_grading.py::test_points[08_new-one]", "tests/notebooks/08_new"),
+        (f"{ANSWERS}::test_right[08_new-energies]", GROUP),
+        (f"{ANSWERS}::test_part[True-08_new]", GROUP),
+        (f"{ANSWERS}::test_bank", ANSWERS),
+        ("tests/notebooks/test_all.py::test_it[08_new-one]", "tests/notebooks/test_all.py 08_new"),
         ("tests/experiments/test_recall.py::test_it[3]", "tests/experiments/test_recall.py"),
         ("tests/site/test_site.py::test_pages", "tests/site"),
         ("tests/site/test_exercise_map.py::test_links[dark]", "tests/site"),
+        ("tests/site/test_widgets.py::test_keys[beam]", "tests/site/test_widgets.py"),
         ("tests/test_masks.py::test_it[08_new]", "tests/test_masks.py"),
         ("tests/grader/test_run.py::test_it", "tests/grader/test_run.py"),
         ("tests/test_project.py::test_it", None),
@@ -64,6 +66,8 @@ FILES = {
     "solutions/09_other/questions.py": "import attentively.unasked\n",
     "exercises/08_new/08_new.ipynb": '{"cells": []}',
     "tests/conftest.py": "",
+    "tests/exercises/conftest.py": "",
+    "tests/site/conftest.py": "",
     "tests/assignments.py": "import importlib\nimportlib.import_module(name)\n",
     "tests/exercises/sources.py": "",
     "tests/exercises/unused.py": "",
@@ -87,6 +91,10 @@ def tree(tmp_path):
     return tmp_path
 
 
+def fingerprint(root, group, files):
+    return fingerprints(root, {group: files})[group]
+
+
 def changes(root, group, file):
     """Return the files whose change alone changes the stamp of a group."""
     files = [root / file]
@@ -104,12 +112,30 @@ def changes(root, group, file):
 EVERY_GROUP = {"constraints.txt", "nbgrader_config.py", "pyproject.toml", "tests/conftest.py"}
 
 
-@pytest.mark.parametrize("folder", ["exercises", "notebooks"])
-def test_an_assignment_depends_on_all_that_it_imports_names_and_shares(tree, folder):
+ONE = "import assignments, sources\nASSIGNMENT = assignments.Assignment('08_new')\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "group"),
+    [
+        (ANSWERS, "import assignments, sources\nASSIGNMENTS\n", GROUP),
+        ("tests/notebooks/test_all.py", "import assignments, sources\n", "{} 08_new"),
+        ("tests/exercises/test_new.py", ONE, "{}"),
+    ],
+)
+def test_an_assignment_depends_on_all_that_it_imports_names_and_shares(
+    tree, monkeypatch, file, code, group
+):
     """Another assignment, its questions and checks, and checkpoints of other names do not count."""
-    found = changes(tree, f"tests/{folder}/08_new", "tests/exercises/test_answers.py")
-    graded = {"src/attentively_grader/grade.py"} if folder == "notebooks" else set()
-    assert found == EVERY_GROUP | graded | {
+    monkeypatch.setitem(FILES, file, code)
+    write(tree, file, code)
+    found = changes(tree, group.format(file), file)
+    folder = {
+        "notebooks": {"src/attentively_grader/grade.py"},
+        "exercises": {"tests/exercises/conftest.py"},
+    }[Path(file).parent.name]
+    assert found == EVERY_GROUP | folder | {
+        file,
         "tests/assignments.py",
         "tests/exercises/sources.py",
         "src/attentively/__init__.py",
@@ -123,13 +149,19 @@ def test_an_assignment_depends_on_all_that_it_imports_names_and_shares(tree, fol
         "solutions/08_new/08_new.ipynb",
         "solutions/08_new/questions.py",
         "exercises/08_new/08_new.ipynb",
-        "tests/exercises/test_answers.py",
     }
+
+
+def test_a_file_that_loads_all_assignments_depends_on_all_of_src(tree, monkeypatch):
+    code = "from assignments import ASSIGNMENTS, Assignment\nAssignment('08_new')\n"
+    monkeypatch.setitem(FILES, ANSWERS, code)
+    write(tree, ANSWERS, code)
+    assert changes(tree, ANSWERS, ANSWERS) >= {each for each in FILES if each.startswith("src")}
 
 
 def test_where_imports_are_computed_all_of_src_counts(tree):
     write(tree, "src/attentively/deeper.py", "import importlib\nimportlib.import_module(name)\n")
-    files = [tree / "tests/exercises/test_answers.py"]
+    files = [tree / ANSWERS]
     before = fingerprint(tree, GROUP, files)
     write(tree, "src/attentively/checks/other.py", "changed = 1\n")
     assert fingerprint(tree, GROUP, files) != before
@@ -148,6 +180,7 @@ def test_an_experiment_depends_on_what_its_test_imports_and_on_the_results(tree)
 def test_the_site_depends_on_what_is_built(tree):
     file = "tests/site/test_site.py"
     expected = EVERY_GROUP | {file, "book/page.md", "src/attentively_grader/grade.py"}
+    expected |= {"tests/site/conftest.py"}
     assert changes(tree, "tests/site", file) >= expected
 
 
@@ -170,7 +203,15 @@ MIRRORED = "tests/test_deep.py"
             "run(Path(__file__).parents[1] / 'tools' / 'tool.py')",
             {"tools/tool.py", "src/attentively/deep.py", "src/attentively/deeper.py"},
         ),
-        ("import subprocess", {"src"}),
+        ("import subprocess", set()),
+        (
+            "import subprocess\nrun([sys.executable, '-c', 'from attentively import deep, shown'])",
+            {"src/attentively/deep.py", "src/attentively/deeper.py", "src/attentively/shown.py"},
+        ),
+        ("import subprocess\nrun([sys.executable, '-m', 'attentively'])", {"src"}),
+        ("import subprocess\nrun(['attentively', 'models'])", {"src"}),
+        ("import subprocess\nrun(['make', 'book'])", {"src"}),
+        ("import attentively\nattentively.shown", {"src/attentively/shown.py"}),
         ("import attentively\nattentively.__file__", {"src"}),
     ],
 )
@@ -190,9 +231,10 @@ def test_a_file_depends_on_what_it_imports_starts_and_names(tree, monkeypatch, c
 
 def test_the_graders_tests_depend_on_the_grader_alone_where_they_start_programs(tree):
     file = "tests/grader/test_run.py"
-    write(tree, file, "import subprocess\n")
+    started = "import subprocess\nrun([sys.executable, '-m', '{}'])\n"
+    write(tree, file, started.format("attentively_grader"))
     assert changes(tree, file, file) == EVERY_GROUP | {"src/attentively_grader/grade.py"}
-    write(tree, file, "import subprocess\nfrom attentively import shown\n")
+    write(tree, file, started.format("attentively"))
     assert changes(tree, file, file) >= EVERY_GROUP | {"src/attentively/checks/other.py"}
 
 
@@ -216,8 +258,8 @@ sys.path.insert(0, {tests!r})
 from stamps import Stamps
 
 
-def content(root, group, files):
-    return (root / "needed.txt").read_text()
+def content(root, groups):
+    return dict.fromkeys(groups, (root / "needed.txt").read_text())
 
 
 def pytest_configure(config):

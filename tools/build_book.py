@@ -24,10 +24,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from jupyter_cache import get_cache  # type: ignore[import-untyped]
 
@@ -57,6 +57,26 @@ LOOKED_AT = re.compile(r"raises-exception|\btraceback\b|\binspect\b|getsource|__
 """If code matches, comments, docstrings and line numbers can affect the outputs."""
 
 
+# Files are looked up once for all fingerprints that are computed together.
+P = ParamSpec("P")
+R = TypeVar("R")
+_looked_up: list[Callable[[], None]] = []
+
+
+def look_again() -> None:
+    """Forget what has been looked up on disk: files may have changed since."""
+    for forget in _looked_up:
+        forget()
+
+
+def looked_up(function: Callable[P, R]) -> Callable[P, R]:
+    """Cache what a function finds on disk until `look_again`."""
+    cached = functools.cache(function)
+    _looked_up.append(cached.cache_clear)
+    return cached
+
+
+@looked_up
 def files_of(folder: Path) -> list[Path]:
     """Return the files in a folder, or the file itself, without caches."""
     if folder.is_file():
@@ -71,16 +91,31 @@ def files_of(folder: Path) -> list[Path]:
 def fingerprint(root: Path, files: Iterable[Path], *facts: str) -> str:
     """Return one hash of the names and contents of the files, and of further facts."""
     digest = hashlib.sha256()
-    for fact in [sys.version, version("torch"), *facts]:
+    for fact in [sys.version, _torch(), *facts]:
         digest.update(f"{fact}\0".encode())
-    for file in files:
-        digest.update(f"{os.path.relpath(file, root)}\0".encode())
-        found = file.stat()
-        if found.st_size < LARGE:
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-        else:
-            digest.update(_hash_of_large(file, found.st_size, found.st_mtime_ns))
+    digest.update(b"".join(sorted(_hash_of_file(root, file) for file in {*files})))
     return digest.hexdigest()
+
+
+@looked_up
+def text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+@functools.cache
+def _torch() -> str:
+    return version("torch")
+
+
+@looked_up
+def _hash_of_file(root: Path, file: Path) -> bytes:
+    """Return a hash of the name and content of a file."""
+    found = file.stat()
+    if found.st_size < LARGE:
+        content = hashlib.sha256(file.read_bytes()).digest()
+    else:
+        content = _hash_of_large(file, found.st_size, found.st_mtime_ns)
+    return hashlib.sha256(f"{os.path.relpath(file, root)}\0".encode() + content).digest()
 
 
 @functools.cache
@@ -103,39 +138,40 @@ def imported(code: str) -> list[str]:
     Imports for type checkers do not count: they are not executed.
     """
     found: list[str] = []
-    nodes = [*ast.walk(ast.parse(code))]
-    for block in nodes:
-        if isinstance(block, ast.If) and getattr(block.test, "id", "") == "TYPE_CHECKING":
-            nodes = [node for node in nodes if node not in {*ast.walk(ast.Module(block.body, []))}]
-    for node in nodes:
+    waiting: list[ast.AST] = [ast.parse(code)]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.Import):
             found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             found += (f"{module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            waiting += node.orelse
+        elif not isinstance(node, ast.expr):
+            waiting += ast.iter_child_nodes(node)
     return found
 
 
-@functools.cache
+@looked_up
 def short_names(src: Path) -> dict[str, str]:
     """Return the package's table of short names: short name to module."""
     file = src / "attentively" / "__init__.py"
-    return _table(file.read_text(encoding="utf-8"), SHORT_NAMES) if file.is_file() else {}
+    return _table(text_of(file), SHORT_NAMES) if file.is_file() else {}
 
 
-@functools.cache
+@looked_up
 def package_names(src: Path) -> dict[str, str]:
     """Map each name that the package itself exports to its module."""
     file = src / "attentively" / "__init__.py"
-    table = _table(file.read_text(encoding="utf-8"), EXPORTS) if file.is_file() else {}
+    table = _table(text_of(file), EXPORTS) if file.is_file() else {}
     return {name: module for module, names in table.items() for name in names}
 
 
-@functools.cache
+@looked_up
 def exported_names(file: Path) -> dict[str, str]:
     """Map each name that a folder's ``__init__`` exports lazily to its module."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(text_of(file))):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "exporter":
             table = ast.literal_eval(node.args[1])
             return {name: module for module, names in table.items() for name in names}
@@ -150,7 +186,7 @@ def _table(text: str, name: str) -> dict[str, Any]:
     return {}
 
 
-@functools.cache
+@looked_up
 def full_name(src: Path, name: str) -> str:
     """Return the full name of an import, with short names of modules and folders resolved."""
     parts = name.split(".")
@@ -166,6 +202,7 @@ def full_name(src: Path, name: str) -> str:
     return ".".join(parts)
 
 
+@looked_up
 def modules(src: Path, code: str) -> dict[Path, str]:
     """Return the files in `src` that the code imports, directly or not, with their text.
 
@@ -173,38 +210,74 @@ def modules(src: Path, code: str) -> dict[Path, str]:
     computed or relative, or the code itself starts programs, because the imports are then unknown.
     A module that starts a program starts itself, which is already included.
     """
+    if PROGRAMS.search(code) or BY_NAME.search(code) or _is_computed(code):
+        raise LookupError("the imports are known only at run time")
     found: dict[Path, str] = {}
-    seen: set[str] = set()
+    # The package's own finder of short names is known: `full_name` does what it does. The grader
+    # imports by name only what a notebook imports.
+    package, grader = src / "attentively", src / "attentively_grader"
+    known = (package / "__init__.py", package / "experiments" / "__init__.py")
     waiting = [code]
-    # The package's own finder of short names is known: `full_name` does what it does.
-    own = (src / "attentively" / "__init__.py", src / "attentively/experiments/__init__.py")
     while waiting:
-        text = waiting.pop()
-        computed = _is_computed(text) and text not in map(found.get, own)
-        if computed or (text is code and (PROGRAMS.search(text) or BY_NAME.search(text))):
-            raise LookupError("the imports are known only at run time")
-        names = imported(text)
-        if "attentively" in names:  # which gives every name that the package exports
-            names = [*names, *(f"attentively.{name}" for name in package_names(src))]
-        for name in names:
-            if name.startswith("."):
-                raise LookupError(f"{name} is a relative import")
-            parts = full_name(src, name).split(".")
-            for length in range(1, len(parts) + 1):  # the __init__ of a package runs too
-                if (prefix := ".".join(parts[:length])) in seen:
-                    continue
-                seen.add(prefix)
-                place = src.joinpath(*parts[:length])
-                for file in (place / "__init__.py", place.with_suffix(".py")):
-                    if file.is_file() and file not in found:
-                        found[file] = file.read_text(encoding="utf-8")
-                        waiting.append(found[file])
+        for file in _imported_files(src, waiting.pop()):
+            if file not in found:
+                found[file] = text_of(file)
+                waiting.append(found[file])
+                if _is_computed(found[file]) and file not in known and grader not in file.parents:
+                    raise LookupError(f"the imports of {file} are known only at run time")
     return found
+
+
+@looked_up
+def _imported_files(src: Path, code: str) -> list[Path]:
+    """Return the files in `src` that the code itself imports, with the packages around them."""
+    names = imported(code)
+    if "attentively" in names:
+        used = _used_of_package(code)
+        exported = package_names(src)
+        names = [*names, *(f"attentively.{each}" for each in (exported if used is None else used))]
+    found: dict[Path, None] = {}
+    for name in names:
+        if name.startswith("."):
+            raise LookupError(f"{name} is a relative import")
+        parts = full_name(src, name).split(".")
+        if parts[0] not in _top_names(src):
+            continue
+        for length in range(1, len(parts) + 1):  # the __init__ of a package runs too
+            place = src.joinpath(*parts[:length])
+            found |= {
+                file: None
+                for file in (place / "__init__.py", place.with_suffix(".py"))
+                if file.is_file()
+            }
+    return [*found]
+
+
+@looked_up
+def _top_names(src: Path) -> set[str]:
+    return {path.stem for path in src.iterdir()}
+
+
+def _used_of_package(code: str) -> set[str] | None:
+    """Return the names that code reads from the package, or nothing if it may read any."""
+    nodes = [*ast.walk(ast.parse(code))]
+    read = {
+        node.value: node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "attentively"
+    }
+    whole = {node for node in nodes if isinstance(node, ast.Name) and node.id == "attentively"}
+    return None if whole - {*read} else {*read.values()}
 
 
 @functools.cache
 def _is_computed(code: str) -> bool:
     return COMPUTED.search(code) is not None
+
+
+@functools.cache
+def _is_looked_at(text: str) -> bool:
+    return LOOKED_AT.search(text) is not None
 
 
 @functools.cache
@@ -234,13 +307,19 @@ def data_files(src: Path, texts: Iterable[str]) -> Iterator[Path]:
     """
     texts = [*texts]
     names_known = all(_loads_by_name(text) for text in texts)
-    files = {file: file.name.split(".")[0] for file in files_of(src) if file.suffix != ".py"}
-    names = frozenset({*files.values(), *(file.parent.name for file in files)})
+    files, names = _data(src)
     mentioned = {name for text in texts for name in _mentioned(names, text)}
     for file, stem in files.items():
         folder_counts = file.parent.name != "pretrained" or not names_known
         if stem in mentioned or (folder_counts and file.parent.name in mentioned):
             yield file
+
+
+@looked_up
+def _data(src: Path) -> tuple[dict[Path, str], frozenset[str]]:
+    """Return the data files with their stems, and the names of the files and their folders."""
+    files = {file: file.name.split(".")[0] for file in files_of(src) if file.suffix != ".py"}
+    return files, frozenset({*files.values(), *(file.parent.name for file in files)})
 
 
 @functools.cache
@@ -250,6 +329,8 @@ def _mentioned(names: frozenset[str], text: str) -> list[str]:
 
 @functools.cache
 def _loads_by_name(code: str) -> bool:
+    if "load_pretrained" not in code:
+        return True
     tree = ast.parse(code)
     by_name = {
         node.func
@@ -279,6 +360,8 @@ def results_files(book: Path, text: str, codes: Iterable[str]) -> list[Path]:
 @functools.cache
 def _published_names(code: str) -> set[str | None]:
     """Return the names that the code gives to ``published.load``; None for one that is computed."""
+    if "published" not in code:
+        return set()
     nodes = [*ast.walk(ast.parse(code))]
     given = {node.func: node.args for node in nodes if isinstance(node, ast.Call)}
     first = [
@@ -316,9 +399,10 @@ def outputs_of(root: Path, page: Path) -> str:
         needed = modules(src, code)
         files += data_files(src, [code, *needed.values()])
         files += results_files(book, text, [code, *needed.values()])
-        needed |= {f: f.read_text(encoding="utf-8") for f in included(page) if f.suffix == ".py"}
-        if any(LOOKED_AT.search(each) for each in [text, *needed.values()]):
-            files += sorted(needed)
+        shown = {file: text_of(file) for file in included(page) if file.suffix == ".py"}
+        needed = needed | shown
+        if any(map(_is_looked_at, [text, *needed.values()])):
+            files += needed
         else:
             for file in sorted(needed):
                 facts += [os.path.relpath(file, root), meaning(needed[file])]
@@ -347,6 +431,7 @@ def shown_by(root: Path, page: Path) -> str:
 
 def fingerprints(root: Path) -> dict[str, list[str]]:
     """Return the fingerprints of each page (inputs, content), and under "" that of the look."""
+    look_again()
     look = fingerprint(root, [file for path in LOOK for file in files_of(root / path)])
     pages = [file for file in files_of(root / "book") if file.suffix == ".md"]
     return {"": [look]} | {

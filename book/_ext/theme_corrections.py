@@ -92,7 +92,8 @@ class Bridge(BuiltinTemplateLoader):
 def icon_style(codes: Iterable[int]) -> str:
     """Return a style sheet with a font that has these icons only."""
     static = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
-    font = TTFont(static / "vendor/fontawesome/webfonts/fa-solid-900.ttf")
+    source = static / "vendor/fontawesome/webfonts/fa-solid-900.ttf"
+    font = TTFont(source, recalcTimestamp=False)  # the same file in every build
     subsetter = Subsetter(Options(flavor="woff", layout_features=[], name_IDs=[]))
     subsetter.populate(unicodes=codes)
     subsetter.subset(font)

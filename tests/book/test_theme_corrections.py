@@ -88,3 +88,6 @@ def test_the_font_has_these_icons_only():
     data = re.search(r"base64,([^)]*)\)", style)[1]
     font = TTFont(BytesIO(base64.b64decode(data)))
     assert {*font.getBestCmap()} == {0xF03A, 0xF185}
+    # The head of a font holds the time of its last change: here that of the original.
+    original = TTFont(THEME / "static/vendor/fontawesome/webfonts/fa-solid-900.ttf")
+    assert font["head"].modified == original["head"].modified

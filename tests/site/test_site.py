@@ -13,6 +13,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import accessibility
 import pytest
+from site_visits import Visits, targets
 
 WIDE, NARROW = 1400, 390
 HEAVIEST = 1_000_000
@@ -119,12 +120,6 @@ def see_no_markup(window, page: Path) -> None:
 
 LINKS = """() => [...document.querySelectorAll('a[href]')].map(  // in SVG, e.href is no text
     e => new URL(e.getAttribute('href'), document.baseURI).href)"""
-
-
-@functools.cache
-def targets(file: Path) -> set[str]:
-    """Return the ids of a page, to which a link can lead."""
-    return set(re.findall(r'\b(?:id|name)="([^"]+)"', file.read_text(encoding="utf-8")))
 
 
 def see_links(window, page: Path) -> None:
@@ -239,17 +234,24 @@ def faults_of(window, page: Path, sights) -> list[str]:
 
 
 @pytest.mark.parametrize("part", range(3))
-def test_every_page_from_a_folder(site, pages, visit, part):
+def test_every_page_from_a_folder(site, pages, browser, visit, pytestconfig, part):
+    """A page that was without a fault before, and is the same since, is not visited again."""
+    visits = Visits(site, browser.version, getattr(pytestconfig, "cache", None))
     assert chapters(site), "no page of the book was executed"
     window = visit(WIDE)
     faults = []
     executed, numbered = executed_pages(site), chapters(site)
     for page in pages[part::3]:
+        if visits.is_same(page):
+            continue
         sights = EXECUTED if page in executed else (see_weight,) if page.stem == "index" else ()
         sights += EVERY_PAGE
         sights += CHAPTER if page in numbered else ()
         sights += (see_narrow_and_dark, see_no_complaints, see_no_violations)
-        faults += faults_of(window, page, sights)
+        found = faults_of(window, page, sights)
+        faults += found
+        if not found:
+            visits.keep(page)
     assert not faults, "\n".join(faults)
 
 

@@ -469,6 +469,7 @@ def test_a_module_that_starts_a_program_can_be_read(tmp_path):
     found = build_book.modules(tmp_path, "import measured")
     assert {path.name for path in found} == {"measured.py", "needed.py"}
     write(tmp_path, "needed.py", "import importlib\nimportlib.import_module('measured')\n")
+    build_book.look_again()
     with pytest.raises(LookupError):
         build_book.modules(tmp_path, "import measured")
 
