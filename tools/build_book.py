@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from jupyter_cache import get_cache  # type: ignore[import-untyped]
 
@@ -73,7 +73,7 @@ def looked_up(function: Callable[P, R]) -> Callable[P, R]:
     """Cache what a function finds on disk until `look_again`."""
     cached = functools.cache(function)
     _looked_up.append(cached.cache_clear)
-    return cached
+    return cast(Callable[P, R], cached)
 
 
 @looked_up
