@@ -52,8 +52,10 @@ $(READY): pyproject.toml constraints.txt
 	  echo "Could not create $(VENV). On Debian and Ubuntu: apt install python3-venv" >&2; \
 	  rm -rf $(VENV); exit 1; }
 	@echo "Setting up $(VENV) once. This takes several minutes, mostly for PyTorch."
-	$(RUN) -m pip install --constraint constraints.txt \
+	$(RUN) -m pip install --no-compile --constraint constraints.txt \
 	  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --editable '.[dev]'
+	@# On all cores, which pip does not use. Some packages contain files of another Python version.
+	@$(RUN) -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true
 	@touch $(READY)
 
 book: $(READY)

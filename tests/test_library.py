@@ -105,6 +105,7 @@ def mypy(user, folder, text):
     return dict(re.findall(r"user\.py:(\d+): error: .*\[([a-z-]+)\]", done.stdout)), done.stdout
 
 
+@pytest.mark.slow
 def test_mypy_knows_the_types_of_a_users_program(user, tmp_path):
     lines = USER.splitlines()
     marked = {str(number): line.split("  # ") for number, line in enumerate(lines, 1)}

@@ -41,12 +41,21 @@ from attentively_grader.workforce import local_pool
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(1800)]
 
 
+ALWAYS_WRONG = "08_additive_attention"
+"""The assignment whose wrong notebooks are graded in each run of the tests.
+
+Those of the others are graded in CI. Each wrong answer is examined in tests/exercises, too.
+"""
+
+
 def assignments(student):
     """Return a parameter for each assignment, with this student of it."""
-    return pytest.mark.parametrize(
-        ("assignment", "student"),
-        [pytest.param(each, student, id=f"{each}-{student}") for each in ASSIGNMENTS],
-    )
+    params = []
+    for each in ASSIGNMENTS:
+        slow = student == "wrong" and each.name != ALWAYS_WRONG
+        marks = [pytest.mark.slow] * slow
+        params.append(pytest.param(each, student, id=f"{each}-{student}", marks=marks))
+    return pytest.mark.parametrize(("assignment", "student"), params)
 
 
 def wrong_notebooks(assignment):

@@ -145,6 +145,7 @@ def graded(cluster, tmp_path_factory):
     return room
 
 
+@pytest.mark.slow
 def test_a_worker_dies_and_the_class_is_graded(graded):
     found = points(graded)
     assert len(found) == 8
@@ -282,6 +283,7 @@ def test_at_whatever_moment_the_scheduler_goes_it_is_said(moment, monkeypatch):
     assert (job.key, outcome.end) == ("small, ada", "complete")
 
 
+@pytest.mark.slow
 def test_when_the_scheduler_dies_what_was_run_is_kept(cluster, tmp_path):
     """A later run continues; here it has no cluster, which ends with this, the last test."""
     room = classroom(tmp_path, ("right", "wrong", "missing"))  # the stub runs them in this process
