@@ -269,6 +269,7 @@ def test_a_reader_who_has_enough_is_no_error(trained, tmp_path):
     assert lines[-1] == "0"
 
 
+@pytest.mark.slow
 def test_several_processes_train_what_one_trains(attentively, tmp_path):
     data = tmp_path / "pairs.tsv"
     lines = [f"{src} {number}\t{tgt}\n" for number in range(30) for src, tgt in PAIRS]

@@ -213,6 +213,7 @@ WHOSE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.notebook
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("student", WHOSE)

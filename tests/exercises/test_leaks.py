@@ -12,6 +12,7 @@ from attentively.checks import call as call_candidate
 pytestmark = [pytest.mark.usefixtures("unchecked"), pytest.mark.timeout(200)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=str)
 def test_no_function_answers_a_part(assignment):
     said = []

@@ -26,7 +26,10 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("how", ENDINGS)
+@pytest.mark.parametrize(
+    "how",
+    [each if each != "no end" else pytest.param(each, marks=pytest.mark.slow) for each in ENDINGS],
+)
 def test_a_test_that_ends_its_process_fails_alone(worker, how):
     cells = notebook(
         ("student", "def f():\n    return 1"),

@@ -155,6 +155,7 @@ def test_a_worker_dies_and_the_class_is_graded(graded):
     assert stub.ran == []
 
 
+@pytest.mark.slow
 def test_the_workers_let_go_of_what_they_kept_warm(cluster, graded):
     kept = """
     import time
