@@ -181,11 +181,12 @@ def reached(root, waiting, left_out=(), alone=False):
 
 def started(code):
     """Return the imports of code and of the programs in its strings, where these are known."""
-    if OWN_PROGRAM.search(code):
+    book = build_book()
+    if any(each.search(code) for each in (OWN_PROGRAM, book.COMPUTED, book.BY_NAME)):
         return code
     nodes = ast.walk(ast.parse(code))
     strings = [node.value for node in nodes if isinstance(node, ast.Constant)]
-    found = [*build_book().imported(code)]
+    found = [*book.imported(code)]
     for text in filter(lambda each: isinstance(each, str), strings):
         for module, names in IMPORT.findall(text):
             found += [f"{module}.{name}" for name in re.findall(r"\w+", names)] or [module]

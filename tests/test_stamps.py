@@ -210,6 +210,7 @@ MIRRORED = "tests/test_deep.py"
         ),
         ("import subprocess\nrun([sys.executable, '-m', 'attentively'])", {"src"}),
         ("import subprocess\nrun(['attentively', 'models'])", {"src"}),
+        ("import subprocess\nimport importlib\nimportlib.import_module(name)", {"src"}),
         ("import subprocess\nrun(['make', 'book'])", {"src"}),
         ("import attentively\nattentively.shown", {"src/attentively/shown.py"}),
         ("import attentively\nattentively.__file__", {"src"}),
