@@ -359,6 +359,19 @@ class Stamps:
         report.stamp = self.of.get(item.nodeid)
         return report
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report):
+        """Count what is covered by itself, and not in the list of skipped tests."""
+        stamp = getattr(report, "stamp", None)
+        if report.skipped and stamp and stamp["covered"]:
+            return "unchanged", "", "UNCHANGED"
+        return None
+
+    def pytest_terminal_summary(self, terminalreporter):
+        """Say how many tests are covered, and how to run them."""
+        if unchanged := terminalreporter.stats.get("unchanged"):
+            terminalreporter.write_line(f"{len(unchanged)} tests: {REASON}")
+
     def pytest_runtest_logreport(self, report):
         """Take note of what passed."""
         if not (stamp := getattr(report, "stamp", None)):
