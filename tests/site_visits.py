@@ -1,6 +1,5 @@
 """Which pages were visited before without a fault, and are the same since."""
 
-import hashlib
 import os
 import re
 from pathlib import Path
@@ -21,33 +20,25 @@ def targets(file: Path) -> set[str]:
     return set(re.findall(r'\b(?:id|name)="([^"]+)"', file.read_text(encoding="utf-8")))
 
 
-def digest(*parts: str | bytes) -> str:
-    found = hashlib.sha256()
-    for part in parts:
-        found.update(hashlib.sha256(part.encode() if isinstance(part, str) else part).digest())
-    return found.hexdigest()
-
-
-def named(file: Path) -> list[str | bytes]:
-    """Return the name of a file and its content."""
-    return [file.name, file.read_bytes()]
-
-
 class Visits:
-    """Keeps in pytest's cache a hash of all that a visit of a page can depend on.
+    """Pages that were visited without a fault, each with a hash of what a visit can depend on.
 
     These are the page, the files that it names, what it links to, all scripts and styles of the
-    site, the browser, and the code of the tests. Without the cache, each page is visited.
+    site, the browser, and the code of the tests. The hashes are kept in pytest's cache; without
+    it, each page is visited.
     """
 
     def __init__(self, site: Path, browser: str, cache=None) -> None:
         self.site = site
+        self.browser = browser
         self.cache = cache if os.environ.get(VARIABLE) != "0" else None
-        files = [Path(__file__), *(ROOT / "tests" / name for name in CODE)]
-        files.append(ROOT / "constraints.txt")
         static = build_book().files_of(site / "_static")
-        files += [file for file in static if not file.as_posix().endswith(SEARCHED)]
-        self._shared = digest(browser, *(part for file in files for part in named(file)))
+        self.of_every_page = [
+            Path(__file__),
+            ROOT / "constraints.txt",
+            *(ROOT / "tests" / name for name in CODE),
+            *(file for file in static if not file.as_posix().endswith(SEARCHED)),
+        ]
 
     def is_same(self, page: Path) -> bool:
         """Tell whether a page was visited before and would be the same now."""
@@ -62,16 +53,15 @@ class Visits:
         return f"visits/{page.relative_to(self.site).as_posix()}"
 
     def _hash(self, page: Path) -> str:
-        text = page.read_text(encoding="utf-8")
-        parts: list[str | bytes] = [self._shared, text]
-        for link in sorted({*LINK.findall(text)}):
+        files, facts = [page, *self.of_every_page], [self.browser]
+        for link in sorted({*LINK.findall(page.read_text(encoding="utf-8"))}):
             target, place = urldefrag(unquote(link))
             file = page.parent / target if target else page
             if ":" in target or "_static" in file.parts:
                 continue
-            parts += [link, str(file.is_file())]
+            facts += [link, str(file.is_file())]
             if file.suffix == ".html" and file.is_file():
-                parts.append(str(not place or place in targets(file)))
+                facts.append(str(not place or place in targets(file)))
             elif file.is_file():  # a picture, or the page as a notebook
-                parts += named(file)
-        return digest(*parts)
+                files.append(file)
+        return build_book().fingerprint(self.site, files, *facts)

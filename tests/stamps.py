@@ -48,7 +48,7 @@ PATIENCE = 120
 WHOLE_PACKAGE = re.compile(r"\battentively\w*\.__(file|path)__|pkgutil|find_spec\(\W*attentively")
 OTHER_PACKAGE = re.compile(r"(import|from|-m\W+)\s*attentively\b(?!_)")
 """Where the grader's tests use it, all of src counts for those that start programs."""
-IMPORT = re.compile(r"(?:from|import) +(attentively[\w.]*)(?: +import +\(?([\w, ]+))?")
+IMPORT = re.compile(r"(?:from|import) +(attentively[\w.]*)(?: +import +(\([^)]*|[\w, ]+))?")
 OWN_PROGRAM = re.compile(r"-m\W+attentively|[\"']attentively\b[^/._\"']*[\"']|[\"']make[\"' ]")
 """A program that can import all of src; of others, the text of a test holds the imports."""
 
@@ -190,7 +190,9 @@ def started(code):
     for text in filter(lambda each: isinstance(each, str), strings):
         for module, names in IMPORT.findall(text):
             found += [f"{module}.{name}" for name in re.findall(r"\w+", names)] or [module]
-    return "\n".join(f"import {name}" for name in found if name.startswith("attentively"))
+    lines = [f"import {name}" for name in found if name.startswith("attentively")]
+    # Which of the package's names are read is not known here, so any may be.
+    return "\n".join([*lines, *["attentively"] * ("attentively" in found)])
 
 
 def named_paths(root, code):
@@ -361,14 +363,14 @@ class Stamps:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report):
-        """Count what is covered by itself, and not in the list of skipped tests."""
+        """Count covered tests as unchanged, so that the list of skipped tests leaves them out."""
         stamp = getattr(report, "stamp", None)
         if report.skipped and stamp and stamp["covered"]:
             return "unchanged", "", "UNCHANGED"
         return None
 
     def pytest_terminal_summary(self, terminalreporter):
-        """Say how many tests are covered, and how to run them."""
+        """Print the number of covered tests, and how to run them."""
         if unchanged := terminalreporter.stats.get("unchanged"):
             terminalreporter.write_line(f"{len(unchanged)} tests: {REASON}")
 
@@ -406,6 +408,7 @@ class Stamps:
             before = kept["tests"] if kept["hash"] == hashes[group] else []
             tests = sorted({*before, *passed} - self.tried)  # what could not run is tried again
             self.config.cache.set(f"stamps/{group}", {"hash": hashes[group], "tests": tests})
+        if good:
             self.config.cache.set(STAMPED, True)
 
 

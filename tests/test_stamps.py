@@ -45,7 +45,7 @@ FILES = {
     "nbgrader_config.py": "c = get_config()",
     "pyproject.toml": "[project]",
     "book/results/small.json": "{}",
-    "src/attentively/__init__.py": "",
+    "src/attentively/__init__.py": "EXPORTS = {'asked': ('Model',)}\n",
     "src/attentively/checks/__init__.py": "",
     "src/attentively/checks/new.py": "from attentively import deep\nload_pretrained('toy')\n",
     "src/attentively/checks/other.py": "",
@@ -208,11 +208,24 @@ MIRRORED = "tests/test_deep.py"
             "import subprocess\nrun([sys.executable, '-c', 'from attentively import deep, shown'])",
             {"src/attentively/deep.py", "src/attentively/deeper.py", "src/attentively/shown.py"},
         ),
+        (
+            "import subprocess\nCODE = 'from attentively import (\\n    deep,\\n    shown,\\n)'",
+            {"src/attentively/deep.py", "src/attentively/deeper.py", "src/attentively/shown.py"},
+        ),
+        (
+            "import subprocess\nCODE = 'import attentively\\nattentively.Model()'",
+            {"src/attentively/asked.py"},
+        ),
         ("import subprocess\nrun([sys.executable, '-m', 'attentively'])", {"src"}),
         ("import subprocess\nrun(['attentively', 'models'])", {"src"}),
         ("import subprocess\nimport importlib\nimportlib.import_module(name)", {"src"}),
         ("import subprocess\nrun(['make', 'book'])", {"src"}),
         ("import attentively\nattentively.shown", {"src/attentively/shown.py"}),
+        (
+            "import attentively\nattentively.shown\nlist(attentively)",
+            {"src/attentively/asked.py", "src/attentively/shown.py"},
+        ),
+        ("import attentively as package\npackage.Model()", {"src/attentively/asked.py"}),
         ("import attentively\nattentively.__file__", {"src"}),
     ],
 )

@@ -233,9 +233,7 @@ def _imported_files(src: Path, code: str) -> list[Path]:
     """Return the files in `src` that the code itself imports, with the packages around them."""
     names = imported(code)
     if "attentively" in names:
-        used = _used_of_package(code)
-        exported = package_names(src)
-        names = [*names, *(f"attentively.{each}" for each in (exported if used is None else used))]
+        names = [*names, *(f"attentively.{each}" for each in _used_of_package(src, code))]
     found: dict[Path, None] = {}
     for name in names:
         if name.startswith("."):
@@ -258,16 +256,22 @@ def _top_names(src: Path) -> set[str]:
     return {path.stem for path in src.iterdir()}
 
 
-def _used_of_package(code: str) -> set[str] | None:
-    """Return the names that code reads from the package, or nothing if it may read any."""
+def _used_of_package(src: Path, code: str) -> set[str]:
+    """Return the names that code reads from the package; all that it exports if it may read any."""
     nodes = [*ast.walk(ast.parse(code))]
     read = {
         node.value: node.attr
         for node in nodes
         if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "attentively"
     }
-    whole = {node for node in nodes if isinstance(node, ast.Name) and node.id == "attentively"}
-    return None if whole - {*read} else {*read.values()}
+    names = {node for node in nodes if isinstance(node, ast.Name) and node.id == "attentively"}
+    renamed = [
+        node
+        for node in nodes
+        if isinstance(node, ast.alias) and node.name == "attentively" and node.asname
+    ]
+    may_read_any = renamed or names - {*read}
+    return {*read.values(), *(package_names(src) if may_read_any else ())}
 
 
 @functools.cache
