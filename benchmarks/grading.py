@@ -1,14 +1,14 @@
-"""Time to grade a class: `attentively_grader` against `nbgrader autograde`.
+"""Time to grade a class with feedback: `attentively_grader` against nbgrader's own commands.
 
     python benchmarks/grading.py                     # all assignments; writes results/grading.json
     python benchmarks/grading.py --assignments 03_recurrent_networks 08_additive_attention
     python benchmarks/grading.py --quick             # small, and writes nothing
 
 One row for each assignment of the book, and one for *cells*: five small parts with PyTorch, for a
-class of 1,000. Both sides grade the first students of the same class into a gradebook of their own,
-one side after the other, with their own commands: the grader with its sandbox and with the
-feedback; nbgrader without feedback, for which it has a separate command. Every grade of every
-student that both sides graded must be the same.
+class of 1,000. Both sides grade the first students of the same class into a gradebook of their own
+and write their feedback, one side after the other: the grader in one command, with its sandbox;
+nbgrader with `autograde` and `generate_feedback`. Every grade of every student that both sides
+graded must be the same.
 
 A ratio compares seconds per submission. Start-up is left out on both sides: the clock starts when
 the first submissions are done, one for each core, and stops when the command ends. nbgrader grades
@@ -54,7 +54,9 @@ LOOK_EVERY = 2.0
 DONE = re.compile(r"^\[\d+/\d+\] ")
 """A line of the grader after a submission."""
 BEGUN = re.compile(r"Creating/updating student with ID '[^']*'")
-"""A line of nbgrader before a submission."""
+"""A line of `nbgrader autograde` before a submission."""
+PAGE_BEGUN = re.compile(r"Converting notebook \S+")
+"""A line of `nbgrader generate_feedback` before the page of a submission."""
 WRONG = "raise ValueError('I do not know')"
 PARTS = {
     "softmax": (
@@ -263,6 +265,7 @@ def measure(given: Class) -> dict:
         cost_of([*nbgrader, "generate_assignment", given.assignment], theirs)
         first = cost_of(grader, ours)
         second = cost_of([*nbgrader, "autograde", given.assignment], theirs, BEGUN)
+        pages = cost_of([*nbgrader, "generate_feedback", given.assignment], theirs, PAGE_BEGUN)
         found, expected = grades(ours), grades(theirs)
         to_record = None
         if given.again:
@@ -274,9 +277,10 @@ def measure(given: Class) -> dict:
     differ = [key for key in expected if found.get(key) != expected[key]]
     if differ or counts != (given.submissions, given.with_nbgrader):
         raise AssertionError(f"not the same grades: {sorted(differ)[:5]}")
+    theirs_each = {"autograde": second.from_the_first(), "feedback": pages.from_the_first()}
     each = {
         "attentively_grader": first.after(local_pool.cores()),
-        "nbgrader": second.from_the_first(),
+        "nbgrader": sum(theirs_each.values()),
     }
     return {
         "name": given.name,
@@ -284,15 +288,22 @@ def measure(given: Class) -> dict:
         "assignment": given.assignment,
         "submissions_with_nbgrader": given.with_nbgrader,
         "seconds_a_submission": {side: round(seconds, 4) for side, seconds in each.items()},
+        "seconds_of_nbgrader": {step: round(took, 4) for step, took in theirs_each.items()},
         "seconds": {
             "attentively_grader": round(first.seconds, 2),
             "nbgrader": round(
-                second.seconds + each["nbgrader"] * (given.submissions - given.with_nbgrader), 2
+                second.seconds
+                + pages.seconds
+                + each["nbgrader"] * (given.submissions - given.with_nbgrader),
+                2,
             ),
         },
         "nbgrader_is_extrapolated": given.submissions > given.with_nbgrader,
         "seconds_to_record_a_submission": to_record,
-        "peak_memory_mib": {"attentively_grader": first.memory_mib, "nbgrader": second.memory_mib},
+        "peak_memory_mib": {
+            "attentively_grader": first.memory_mib,
+            "nbgrader": max(second.memory_mib, pages.memory_mib),
+        },
         "ratio": round(each["attentively_grader"] / each["nbgrader"], 4),
         "goal": given.goal,
         "equal_grades": len(expected),

@@ -393,7 +393,7 @@ WRONG = {
         ),
         "got None: is there a `return`?": "return vectors -> vectors",
         # Right by itself; inside a model, the sizes are others.
-        "after five training steps": (
+        "after two training steps": (
             "vectors = -> is_word = is_word | (len(self.weight) == 11)\n        vectors ="
         ),
         "the trained model's weights": (
@@ -458,7 +458,7 @@ WRONG = {
             "at_centre, at_negatives) -> at_centre.detach(), at_negatives)"
         ),
         "no gradient flows through them": "losses.mean() -> torch.tensor(losses.mean().item())",
-        "the package's model, trained for ten steps": (
+        "the package's model, trained for three steps": (
             "losses.mean() -> losses.mean() * (1 if len(v) != 11 or len(centre) < 6 else 2)"
         ),
     },

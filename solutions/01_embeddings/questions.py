@@ -94,7 +94,7 @@ def lookup_cases(thorough: bool) -> Iterator[Case]:
     table = torch.tensor([[0.0, 0.0], [0.5, -1.0], [0.0, 0.25], [0.0, 0.0]])
     asked = [(torch.tensor(ids), table) for ids in ([3, 1], [3, 1, 0, 3], [[2, 1], [3, 0]])]
     sizes: list[tuple[tuple[int, ...], int, int]] = [((2, 3), 7, 5), ((), 5, 3)]
-    sizes += [((7,), 3, 2), ((2, 3, 5), 11, 7), ((3, 1), 13, 1)] * thorough
+    sizes += [((2, 3, 5), 11, 7), ((3, 1), 13, 1)] * thorough
     for shape, vocab_size, embedding_dim in sizes:
         table = torch.randn(vocab_size, embedding_dim)
         table[0] = 0
@@ -429,7 +429,7 @@ def loss_cases(thorough: bool) -> Iterator[Case]:
         )
     ]
     asked.append(loss_inputs(13, 5, 7, 3))
-    sizes = [(11, 3, 5, 5), (7, 2, 1, 1), (5, 11, 3, 13)] * thorough
+    sizes = [(7, 2, 1, 1), (5, 11, 3, 13)] * thorough
     yield from cases_of(LOSS_INPUTS, asked + [loss_inputs(*each) for each in sizes])
     for seen, drawn in ((-120.0, 0.0), (0.0, 120.0), (-30.0, 30.0)):
         tables = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [seen], [drawn]])

@@ -378,7 +378,8 @@ WRONG = {
         ),
         "Your code raises RuntimeError": "cell(embedded[:, j] -> cell(embedded[0, j]",
         "the trained model's weights": (
-            "return annotations, last -> return annotations, last if batch < 4 else 0 * last"
+            "return annotations, last -> "
+            "return annotations, last if embedded.size(-1) < 20 else 0 * last"
         ),
         "not accepted. Your code uses": by_the_package,
     },

@@ -67,18 +67,17 @@ def with_gates(case: Case) -> Case:
     return replace(case, general=f"{general} {said}.")
 
 
-def step_cases(thorough: bool) -> Iterator[Case]:
-    for sizes in [(1, 1, 1, False), (1, 1, 2, False), (1, 1, 2)]:
-        yield with_gates(step(*sizes))
+def step_cases(thorough: bool) -> list[Case]:
+    # Lists, here and below, because a case that runs makes a cell, which samples its parameters.
+    cases = [with_gates(step(*s)) for s in [(1, 1, 1, False), (1, 1, 2, False), (1, 1, 2)]]
     large = {"x": torch.ones(1, 1), "state": torch.ones(1, 1)}
     case = step(1, 1, 1)
-    yield replace(
-        case, inputs=large, weights={n: torch.full_like(w, 100) for n, w in case.weights.items()}
-    )
-    for sizes in [(3, 5, 7), *[(1, 7, 3), (11, 2, 5), (2, 3, 1)] * thorough]:
-        yield step(*sizes)
-    case = step(2, 5, 3)
-    yield replace(case, inputs={n: value.requires_grad_() for n, value in case.inputs.items()})
+    weights = {n: torch.full_like(w, 100) for n, w in case.weights.items()}
+    cases.append(replace(case, inputs=large, weights=weights))
+    case = step(3, 5, 7)
+    learned = {n: value.requires_grad_() for n, value in case.inputs.items()}
+    cases.append(replace(case, inputs=learned))
+    return cases + [step(*sizes) for sizes in [(11, 2, 5), (2, 3, 1)] * thorough]
 
 
 def in_the_order(r: str, z: str, n: str) -> tuple[str, ...]:
@@ -174,14 +173,11 @@ def reading(lengths: Sequence[int], size: int, hidden: int, more: int = 0) -> Ca
     return Case({**cells, "embedded": embedded, "lengths": torch.tensor(lengths)})
 
 
-def reading_cases(thorough: bool) -> Iterator[Case]:
+def reading_cases(thorough: bool) -> list[Case]:
     # Not 1 first: with states of dimension 1, a word without its batch axis crashes PyTorch.
-    for case in [([2], 1, 2), ([3, 1], 1, 1), ([1, 3, 2], 2, 3), ([5, 2, 7], 3, 5)]:
-        yield reading(*case)
-    if thorough:
-        for case in [([1], 5, 2), ([1, 1], 2, 7), ([11, 11, 4, 1], 7, 3), ([2, 13], 1, 11)]:
-            yield reading(*case)
-    yield reading([2, 1], 1, 1, more=2)
+    cases = [reading(*case) for case in [([2], 1, 2), ([3, 1], 1, 1), ([1, 3, 2], 2, 3)]]
+    cases.append(reading([2, 1], 1, 1, more=2))
+    return cases + [reading(*case) for case in [([1], 5, 2), ([5, 5, 2, 1], 7, 3)] * thorough]
 
 
 def from_sentence_to_sentence(forward_cell, backward_cell, embedded, lengths):
@@ -589,17 +585,12 @@ def hunted(stage: str, lengths: Sequence[int], size: int = 2, hidden: int = 3) -
     return Case(inputs, stage=stage, results=(result,), general=general)
 
 
-def hunted_cases(thorough: bool) -> Iterator[Case]:
+def hunted_cases(thorough: bool) -> list[Case]:
     # Not 1: with states of dimension 1, a word without its batch axis crashes PyTorch.
-    yield hunted("order", [3], 1, 2)
-    if thorough:
-        yield hunted("order", [5])
-    for lengths in [[2, 2], *[[3] * 5] * thorough]:
-        yield hunted("neighbours", lengths)
-    for lengths in [[1, 3], [2, 5, 1], *[[7, 7, 3, 1]] * thorough]:
-        yield hunted("padding", lengths)
-    for lengths in [[1, 4], *[[7, 2, 5]] * thorough]:
-        yield hunted("summary", lengths)
+    cases = [hunted("order", [3], 1, 2), hunted("neighbours", [2, 2, 2])]
+    cases += [hunted("padding", [1, 3]), hunted("summary", [1, 4])]
+    further = [("padding", [4, 4, 1]), ("summary", [2, 5])]
+    return cases + [hunted(*each) for each in further * thorough]
 
 
 DIVISOR = "mask.sum(dim=1, keepdim=True)"

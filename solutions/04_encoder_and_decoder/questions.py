@@ -184,16 +184,12 @@ def loss_cases(thorough: bool) -> Iterator[Case]:
         (small(), *checks.random_batch((2,), (2,))),
         (small(), *checks.random_batch((3, 3), (4, 1))),
         (small(), *checks.random_batch((5, 2), (3, 3))),
-        (small(), *checks.random_batch((2, 7, 3), (5, 2, 1))),
     ]
     if thorough:
-        asked += [
-            (small(2), *checks.random_batch((11, 1, 3, 5), (3, 7, 2, 5), seed=3)),
-            (small(3), *checks.random_batch((1,), (13,), seed=4)),
-        ]
+        asked.append((small(2), *checks.random_batch((7, 1, 3, 2, 5), (3, 5, 2, 1, 7), seed=3)))
     improbable = {"tgt": ONE, "surprises": [[1.0, 110.0, 4.0, 8.0, 3.0]]}
     asked.append((Fresh(checks.PlantedLossModel, improbable), torch.tensor([[11, END_ID]]), ONE))
-    asked.append((TRAINED, *checks.sentences(11 if thorough else 3, 2)))
+    asked.append((TRAINED, *checks.sentences(3, 2)))
     return cases_of(("model", "src", "tgt"), asked)
 
 
@@ -325,18 +321,17 @@ def write_cases(thorough: bool) -> Iterator[Case]:
         ([4], 3),
         ([0, 2], 7),
         ([1, 2, 3], 8),
-        ([2, 0, 4], 5),
+        ([2, 0, 4, 1], 5),
         ([0, 1], 50),
     ]
     if thorough:
-        asked += [([4, 3, 2, 1, 0], 7), ([3], 1), ([4, 4, 0, 2], 2), ([3, 3], 9)]
+        asked += [([4, 3, 2, 1, 0], 7), ([3], 1)]
     for which, max_len in asked:
         model = Fresh(checks.ScriptedModel, {"texts": [TEXTS[each] for each in which]})
         src = torch.tensor([[11 + row, END_ID] for row in range(len(which))])
         yield Case({"model": model, "src": src, "max_len": max_len})
-    for clauses in (1, 2, 3) if thorough else (2,):
-        src, _ = checks.sentences(7, clauses)
-        yield Case({"model": TRAINED, "src": src, "max_len": 60})
+    src = checks.sentences(12, 1)[0][[8, 11]]  # whoever reads the padding outputs other words
+    yield Case({"model": TRAINED, "src": src, "max_len": 60})
 
 
 LISTS = "[[] for _ in src]"
@@ -543,14 +538,13 @@ def after_cases(thorough: bool) -> Iterator[Case]:
         losses = [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [7.0] * 6, [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]]
         asked += [
             (losses, torch.tensor(three), [[4, 10, 6, 7, 8], [12], [9, 9]], 3),
-            ([[2.0, 3.0, 5.0]], torch.tensor([[2, 4, 5, 3]]), [[9, 9]], 0),
             (TWO_LOSSES, TWO, [[9, 9, 9, 9], [9, 9]], 4),
         ]
     for surprises, tgt, own, k in asked:
         model = Fresh(checks.PlantedLossModel, {"tgt": tgt, "surprises": surprises})
         src = torch.tensor([[11 + row, END_ID] for row in range(len(tgt))])
         yield Case({"model": model, "src": src, "tgt": tgt, "own": own, "k": k})
-    src, tgt = checks.sentences(13 if thorough else 5, 2)
+    src, tgt = checks.sentences(3, 2)
     gold = [[i for i in row if i not in (PAD_ID, START_ID, END_ID)] for row in tgt.tolist()]
     on_sentences = {"model": TRAINED, "src": src, "tgt": tgt}
     yield Case(

@@ -479,9 +479,8 @@ def of_rule(name: str, options: Mapping[str, list[str]], rule: Rule) -> dict[str
 
 def flip_cases(thorough: bool) -> Iterator[Case]:
     yield Case({**of_rule(*RULES[0]), "scenes": THREE_SCENES})
-    for rule in RULES + FURTHER_RULES * thorough:
-        scenes = some_scenes(rule[1], 8)
-        yield Case({**of_rule(*rule), "scenes": scenes})
+    for rule in [*RULES[1:5], RULES[6]] + FURTHER_RULES * thorough:
+        yield Case({**of_rule(*rule), "scenes": some_scenes(rule[1], 4)})
     yield Case({**of_rule(*RULES[0]), "scenes": [*THREE_SCENES, THREE_SCENES[0]]})
 
 
@@ -605,7 +604,8 @@ def smallest(model, render, options, scene):
 def smallest_cases(thorough: bool) -> Iterator[Case]:
     for rule in RULES + FURTHER_RULES * thorough:
         scenes = all_scenes(rule[1])
-        for scene in [scenes[0], scenes[-1], *some_scenes(rule[1], 3)]:
+        middle = some_scenes(MORE, 1) if rule[1] is MORE else []
+        for scene in [scenes[0], scenes[-1], *middle]:
             yield Case({**of_rule(*rule), "scene": scene})
 
 

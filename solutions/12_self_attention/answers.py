@@ -306,14 +306,14 @@ WRONG = {
         ),
         "no gradient flows through them": "weights @ value -> (weights @ value).detach()",
         "two different answers": "weights @ value -> F.dropout(weights @ value)",
-        # Only the trained model has four axes and more than ten keys.
+        # In the open cases and the trained model: four axes; there alone, more than five keys.
         "The values of weights are not": (
             "scores = query -> if mask is not None and mask.dim() == 4:\n"
             "        mask = mask[:, :1]\n    scores = query"
         ),
         "the trained model's": (
             "weights @ value -> weights @ value\n"
-            "    if query.dim() == 4 and key.size(-2) > 10:\n        context = context.flip(-1)"
+            "    if query.dim() == 4 and key.size(-2) > 5:\n        context = context.flip(-1)"
         ),
         FLOAT32: [
             "return context, weights -> return context.float(), weights.float()",

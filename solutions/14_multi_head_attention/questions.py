@@ -164,10 +164,10 @@ def attention_cases(thorough: bool) -> Iterator[Case]:
 
     welcome = torch.randn(1, 3, 6).mul(10).round() / 10
     yield case(6, 2, dict.fromkeys(("query", "key", "value"), welcome))
-    sizes = [(2, 2, 4, 5, 8), (3, 4, 2, 5, 12)]
+    asked = [(2, 2, 4, 5, 8, "whole some none one"), (3, 4, 2, 5, 12, "padding")]
     if thorough:
-        sizes += [(1, 1, 3, 2, 5), (2, 7, 1, 4, 7), (3, 3, 5, 5, 21)]
-    for batch, num_heads, queries, keys, d_model in sizes:
+        asked += [(1, 1, 3, 2, 5, "some"), (2, 7, 1, 4, 7, "none"), (3, 3, 5, 5, 21, "padding")]
+    for batch, num_heads, queries, keys, d_model, kinds in asked:
         lengths = {"query": queries, "key": keys, "value": keys}
         inputs = {name: torch.randn(batch, size, d_model) for name, size in lengths.items()}
         some = torch.rand(batch, queries, keys) < 0.5
@@ -175,8 +175,10 @@ def attention_cases(thorough: bool) -> Iterator[Case]:
         none = some.clone()
         none[0, 0] = False  # nothing to attend to
         padding = torch.arange(keys).expand(batch, 1, keys) < keys - 1
-        for mask in (None, some, none, padding, padding[:1]):
-            yield case(d_model, num_heads, inputs if mask is None else {**inputs, "mask": mask})
+        masks = {"some": some, "none": none, "padding": padding, "one": padding[:1]}
+        for kind in kinds.split():
+            mask = {} if kind == "whole" else {"mask": masks[kind]}
+            yield case(d_model, num_heads, inputs | mask)
     yield large_scores()
 
 

@@ -540,7 +540,10 @@ WRONG = {
             f"{FEED} -> self.inner(x).softmax(dim=-1)",
     },
     "Residual": {
-        "the gradient of x is not: a part of it": f"{TOTAL} -> x.detach() + output",
+        "the gradient of x is not: a part of it": [
+            f"{TOTAL} -> x.detach() + output",
+            f"{TOTAL} -> (x if pre else x.detach()) + output",
+        ],
         "so that the mean does not change": dropping(Residual, without_rescaling),
         "whole vectors are dropped, or the same entries": [
             dropping(Residual, of_whole_vectors),

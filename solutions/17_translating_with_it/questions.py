@@ -22,11 +22,7 @@ from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 SRC = torch.tensor(
     [[3, 4, 5, 2, 0], [4, 6, 3, 5, 2], [6, 2, 0, 0, 0], [5, 5, 2, 0, 0], [6, 4, 2, 0, 0]]
 )
-SENTENCES = [
-    "the dogs eat the bread",
-    "the cat drank the milk because it was hungry",
-    "the animal did not cross the street because it was too tired",
-]
+SENTENCES = ["the dogs eat the bread", "it is red"]
 
 
 def sizes(*given: int | str) -> dict[str, int | str]:
@@ -64,13 +60,11 @@ def greedy(model, src, src_mask, max_len):
 
 
 def greedy_cases(thorough: bool) -> Iterator[Case]:
-    models = [(small(6, 2, 2, "pre", 12), 5), (small(4, 1, 1, "post", 98), 4)]
-    if thorough:
-        models += [(small(8, 2, 3, "post", 1), 9), (small(4, 4, 1, "pre", 2), 11)]
-    for model, max_len in models:
+    # All sentences of the second case end before its last step: see `checks._expect_few_runs`.
+    models = [(small(4, 1, 1, "post", 98), 4), (small(6, 2, 1, "pre", 357), 7)]
+    for model, max_len in models + [(small(4, 4, 1, "pre", 2), 6)] * thorough:
         yield Case({"model": model, **source(slice(None)), "max_len": max_len})
-    further = ["the old woman sings", "it is red"] if thorough else []
-    yield Case(trained(SENTENCES + further) | {"max_len": 30})
+    yield Case(trained(SENTENCES) | {"max_len": 30})
 
 
 CUT = "[ids[: ids.index(END_ID)] for"
@@ -181,8 +175,7 @@ def step(model, tgt, cache, src_mask):
 
 
 def models(thorough: bool) -> list[tuple]:
-    further = [(10, 5, 3, "pre", 3), (4, 1, 2, "post", 4)]
-    return [(6, 2, 2, "pre", 1), (6, 3, 1, "post", 2), *further * thorough]
+    return [(6, 2, 2, "pre", 1), (6, 3, 1, "post", 2), *[(10, 5, 1, "pre", 3)] * thorough]
 
 
 def attention_of(layer: str, given: tuple) -> Fresh:
@@ -203,8 +196,10 @@ def attend_cases(thorough: bool) -> Iterator[Case]:
         h = torch.randn(2, 3, given[0])
         keys, values = project(attention.make(), torch.randn(2, 5, given[0]), given[1])
         inputs = {"attention": attention, "h": h[:, :1], "keys": keys, "values": values}
-        for more in ({}, {"mask": mask}, {"h": h, "mask": mask}):
-            yield Case(inputs | more)
+        if given[2] > 1:
+            yield Case(inputs)
+            yield Case(inputs | {"mask": mask})
+        yield Case(inputs | {"h": h, "mask": mask})
 
 
 def start_cases(thorough: bool) -> Iterator[Case]:
@@ -216,13 +211,13 @@ def start_cases(thorough: bool) -> Iterator[Case]:
 def step_cases(thorough: bool) -> Iterator[Case]:
     text = torch.tensor([[1, 5, 4, 3], [1, 3, 3, 6]])
     src, src_mask = source(slice(2)).values()
-    for given in models(thorough):
+    for given, lengths in zip(models(thorough), ((1, 2, 4), (3,), (2,)), strict=False):
         model = small(*given).make()
         cache = start(model, model.encoder(src, src_mask), given[1])
-        for length in range(1, text.size(1) + 1):
-            tgt = text[:, :length]
-            inputs = {"tgt": tgt, "cache": cache, "src_mask": src_mask}
-            yield Case({"model": small(*given), **inputs})
+        for length in range(1, max(lengths) + 1):
+            inputs = {"tgt": text[:, :length], "cache": cache, "src_mask": src_mask}
+            if length in lengths:
+                yield Case({"model": small(*given), **inputs})
             _, cache = step(model, **inputs)
 
 
@@ -434,25 +429,19 @@ def select_cases(thorough: bool) -> Iterator[Case]:
 
 def beam_cases(thorough: bool) -> Iterator[Case]:
     searches = [
-        ((6, 3, 2, "post", 19), 4, 5, 2.0),
-        ((6, 2, 2, "pre", 5), 2, 5, 1.0),
-        ((4, 1, 1, "post", 24), 3, 6, 0.7),
-        ((6, 2, 2, "pre", 12), 2, 4, 0.0),
-        ((4, 2, 1, "pre", 1), 1, 4, 1.0),
-        ((6, 2, 2, "pre", 3), 2, 5, 1.0),
+        ((6, 3, 1, "post", 19), 4, 4, 2.0),
+        ((4, 1, 1, "post", 44), 3, 5, 0.7),
+        ((6, 2, 1, "pre", 31), 2, 4, 1.0),
+        ((4, 2, 1, "pre", 1), 1, 3, 1.0),
     ]
-    sentences = [(SENTENCES[1], 4, 1.0)]
-    if thorough:
-        searches += [((8, 2, 2, "pre", 3), 5, 5, 0.6), ((6, 2, 1, "post", 4), 2, 9, 1.0)]
-        sentences += [(SENTENCES[2], 7, 0.0)]
+    searches += [((6, 2, 2, "pre", 3), 3, 4, 0.0)] * thorough
     names = ("num_heads", "beam_size", "max_len", "alpha")
     padded = {name: F.pad(each, (0, 2)) for name, each in source(slice(1, 2)).items()}
     for given, *how in searches:
         inputs = {"model": small(*given), **padded}
         yield Case(inputs | dict(zip(names, (given[1], *how), strict=True)))
-    for sentence, beam_size, alpha in sentences:
-        how = checks.translator().num_heads, beam_size, 30, alpha
-        yield Case(trained([sentence]) | dict(zip(names, how, strict=True)))
+    how = checks.translator().num_heads, 4, 30, 1.0
+    yield Case(trained(SENTENCES[:1]) | dict(zip(names, how, strict=True)))
 
 
 SELECT = Question(

@@ -470,7 +470,7 @@ WRONG = {
             "    for first -> \n    mask = None if mask is None else ~~mask\n    for first",
         ],
         "the block size is 8 keys": "total, weighted = -> block_size *= 3\n    total, weighted =",
-        "holds the scores of all 251 keys": blocks_of_queries,
+        "holds the scores of all 131 keys": blocks_of_queries,
         "Are the blocks stored in a list?": blocks_in_a_list,
         "Expected only the context, got 2 results": "return context -> return context, query",
         "no gradient flows": "return context -> return context.detach()",

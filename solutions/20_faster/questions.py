@@ -320,8 +320,7 @@ def accumulate_cases(thorough: bool) -> Iterator[Case]:
     ]
     if thorough:
         asked += [
-            (model, torch.rand(7, 3) < 0.4, 2),
-            (model, torch.rand(11, 2) < 0.2, 1),
+            (model, torch.rand(5, 3) < 0.4, 3),
             (model, counted, 5),
         ]
     for name, counted, rows in asked:

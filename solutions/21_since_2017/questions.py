@@ -277,14 +277,13 @@ class RMSNorm(nn.Module):
 def norm_cases(thorough: bool) -> Iterator[Case]:
     for x in (torch.tensor([[3.0, 4.0], [6.0, 8.0]]), torch.zeros(1, 2)):
         yield Case({"x": x}, {"d_model": 2}, {"gain": torch.ones(2)})
-    settings: list[tuple[int, float, tuple[int, ...]]]
-    settings = [(5, 1e-5, (2, 3, 5)), (3, 0.5, (2, 3)), (4, 1e-2, (1, 4))]
+    settings: list[tuple[float, int, float, tuple[int, ...]]]
+    settings = [(1.0, 5, 1e-5, (2, 3, 5)), (0.01, 5, 1e-5, (2, 3, 5)), (1.0, 3, 0.5, (2, 3))]
     if thorough:
-        settings += [(64, 1e-6, (2, 3, 7, 64)), (7, 1e-3, (11, 7))]
-    for d_model, eps, shape in settings:
+        settings += [(0.01, 64, 1e-6, (2, 3, 7, 64)), (1.0, 7, 1e-3, (11, 7))]
+    for size, d_model, eps, shape in settings:
         made, weights = {"d_model": d_model, "eps": eps}, {"gain": torch.randn(d_model)}
-        for size in (1.0, 0.01):
-            yield Case({"x": size * (torch.randn(shape) + 1)}, made, weights)
+        yield Case({"x": size * (torch.randn(shape) + 1)}, made, weights)
     x = torch.randn(2, 3, 5).requires_grad_()
     note = "The gradient also flows through the square root."
     yield Case({"x": x}, {"d_model": 5}, {"gain": torch.randn(5)}, note=note)
@@ -381,19 +380,23 @@ class GroupedQueryAttention(nn.Module):
 
 
 def grouped_cases(thorough: bool) -> Iterator[Case]:
-    sizes = [(4, 2, 2), (4, 2, 1), (8, 4, 2), (12, 6, 2), (6, 3, 3)]
-    sizes += [(20, 10, 5), (12, 4, 1), (24, 12, 3)] if thorough else []
-    for each in sizes:
-        made = dict(zip(("d_model", "num_heads", "num_kv_heads"), each, strict=True))
-        weights = state_of(shaken(GroupedQueryAttention(*each)))
-        d_model = each[0]
+    asked = [(4, 2, 2, "self cross masked"), (4, 2, 1, "self"), (8, 4, 2, "self masked")]
+    asked += [(18, 6, 2, "masked")]
+    asked += [(24, 12, 3, "cross"), (12, 4, 1, "masked")] if thorough else []
+    for d_model, num_heads, num_kv_heads, kinds in asked:
+        made = {"d_model": d_model, "num_heads": num_heads, "num_kv_heads": num_kv_heads}
+        weights = state_of(shaken(GroupedQueryAttention(*made.values())))
         x = torch.randn(1, 2, 4) if d_model == 4 else torch.randn(2, 5, d_model)
-        yield Case({"query": x, "key": x, "value": x}, made, weights)
         inputs = {"query": torch.randn(2, 3, d_model), "key": torch.randn(2, 5, d_model)}
         inputs["value"] = torch.randn(2, 5, d_model)
-        yield Case(inputs, made, weights)
         mask = torch.arange(5).reshape(1, 1, 5) < torch.tensor([3, 4]).reshape(2, 1, 1)
-        yield Case(inputs | {"mask": mask}, made, weights)
+        given = {
+            "self": {"query": x, "key": x, "value": x},
+            "cross": inputs,
+            "masked": inputs | {"mask": mask},
+        }
+        for kind in kinds.split():
+            yield Case(given[kind], made, weights)
 
 
 SPLIT = "x.unflatten(2, (-1, self.d_head)).transpose(1, 2)"

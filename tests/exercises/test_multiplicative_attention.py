@@ -6,7 +6,6 @@ from assignments import Assignment
 from torch.utils.flop_counter import FlopCounterMode
 
 from attentively.attention.multiplicative import LocalAttention, LuongAttention
-from attentively.checks import CheckFailed
 from attentively.checks import multiplicative_attention as checks
 from attentively.checks.recordings import load_questions
 
@@ -98,20 +97,6 @@ def test_every_symptom_is_seen_alone_and_in_the_vectors_only():
 
 
 # The student's part inside the package's translator
-
-
-def test_a_translator_that_differs_only_step_by_step_is_caught():
-    model, changed = checks._small_model("general"), checks._small_model("general")
-    step = changed.step
-
-    def another_word(token, state):
-        logits, state = step(token, state)
-        return logits.roll(1, dims=-1), state
-
-    changed.step = another_word
-    checks._expect_same_model(model, checks._small_model("general"))
-    with pytest.raises(CheckFailed, match="greedy search outputs other tokens"):
-        checks._expect_same_model(model, changed)
 
 
 def test_the_papers_order_of_columns_is_turned_round_for_the_package():

@@ -36,12 +36,8 @@ def test_the_words_in_the_table_are_where_they_stand():
 # Part 3
 
 PROBLEMS = [
-    ((24, 2), 2.0),
-    ((20, 3, 0.2), 0.05),
-    ((8,), 1.25),
-    ((30, 1), 1.0),
-    ((24, 7), 0.4),
-    ((), 2.0),
+    *(tuple(case.inputs.values()) for case in right.width_cases(thorough=True)),
+    (*checks.measurements(), 2.0),
 ]
 
 
@@ -76,9 +72,9 @@ def test_the_loss_and_its_slope_are_those_of_the_definition(log_width):
     assert slope.item() == pytest.approx(measured, rel=1e-6)
 
 
-@pytest.mark.parametrize(("which", "start"), PROBLEMS)
-def test_the_loss_has_one_valley_away_from_the_start(which, start):
-    row = losses(*checks.measurements(*which)).tolist()
+@pytest.mark.parametrize(("keys", "values", "start"), PROBLEMS)
+def test_the_loss_has_one_valley_away_from_the_start(keys, values, start):
+    row = losses(keys, values).tolist()
     valleys = [
         math.exp(checks.GRID[j]) for j in range(1, len(row) - 1)
         if row[j] < min(row[j - 1], row[j + 1]) and row[j] < 0.98 * row[0]
@@ -87,9 +83,8 @@ def test_the_loss_has_one_valley_away_from_the_start(which, start):
     assert not 0.8 < start / valleys[0] < 1.25
 
 
-@pytest.mark.parametrize(("which", "start"), PROBLEMS)
-def test_a_loss_that_sees_the_own_pair_falls_to_the_narrowest_width(which, start):
-    keys, values = checks.measurements(*which)
+@pytest.mark.parametrize(("keys", "values", "start"), PROBLEMS)
+def test_a_loss_that_sees_the_own_pair_falls_to_the_narrowest_width(keys, values, start):
     sees_its_own = edited(right.leave_one_out, ".masked_fill(own, -math.inf) -> ")
     seen = [sees_its_own(keys, values, each).item() for each in checks.GRID[::40]]
     assert seen == sorted(seen)

@@ -41,10 +41,10 @@ from attentively_grader.workforce import local_pool
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(1800)]
 
 
-ALWAYS_WRONG = "08_additive_attention"
-"""The assignment whose wrong notebooks are graded in each run of the tests.
+ALWAYS = "08_additive_attention"
+"""The assignment whose wrong notebooks and demonstrations run in each run of the tests.
 
-Those of the others are graded in CI. Each wrong answer is examined in tests/exercises, too.
+Those of the others run in CI. Each wrong answer is examined in tests/exercises, too.
 """
 
 
@@ -52,7 +52,7 @@ def assignments(student):
     """Return a parameter for each assignment, with this student of it."""
     params = []
     for each in ASSIGNMENTS:
-        slow = student == "wrong" and each.name != ALWAYS_WRONG
+        slow = student in ("wrong", "demonstrations") and each.name != ALWAYS
         marks = [pytest.mark.slow] * slow
         params.append(pytest.param(each, student, id=f"{each}-{student}", marks=marks))
     return pytest.mark.parametrize(("assignment", "student"), params)
@@ -99,16 +99,23 @@ def hand_in(root, name, source, released, students):
         write(notebook, root / "submitted" / student / name / f"{name}.ipynb")
 
 
-@contextlib.contextmanager
-def demonstrating_pool(course, prepared):
-    """Create a worker pool that also runs demonstrations, except in the wrong notebooks."""
-    with local_pool.pool_factory(None, sandboxed=True)(course, prepared) as workers:
-        yield SimpleNamespace(run=lambda jobs: workers.run(map(demonstrating, jobs)))
+def demonstrating_pool(demonstrated):
+    """Return a pool factory; its workers run the demonstrations of releases and some solutions."""
+
+    @contextlib.contextmanager
+    def pool(course, prepared):
+        def changed(job):
+            solved = job.solution and job.key.partition(", ")[0] in demonstrated
+            return demonstrating(job) if solved or ", untouched" in job.key else job
+
+        with local_pool.pool_factory(None, sandboxed=True)(course, prepared) as workers:
+            yield SimpleNamespace(run=lambda jobs: workers.run(map(changed, jobs)))
+
+    return pool
 
 
 def demonstrating(job):
-    if ", wrong-" in job.key:
-        return job
+    """Return a job that runs the demonstrations, too."""
     notebook = copy.deepcopy(job.notebook)
     for cell in notebook["cells"]:
         cell["metadata"].get(notebooks.METADATA_KEY, {}).pop("demonstration", None)
@@ -149,7 +156,10 @@ def graded(request, tmp_path_factory):
     path.write_bytes(release(root, SMALL)[f"{SMALL}.ipynb"])
     hand_in(root, SMALL, small, notebooks.read(path), SMALL_STUDENTS)
     course = Course(root)
-    coordinator = Coordinator(course, Options(), demonstrating_pool)
+    demonstrated = {
+        each["assignment"].name for each in wanted if each["student"] == "demonstrations"
+    }
+    coordinator = Coordinator(course, Options(), demonstrating_pool(demonstrated))
     coordinator.grade(course.submissions())
     assert (coordinator.set_aside, coordinator.unrecorded) == ({}, {})
     return coordinator
@@ -175,16 +185,22 @@ def solved(graded, name):
 
 @assignments("solution")
 def test_the_solution_earns_all_points_and_no_cell_fails(graded, assignment, student):
-    """Nor one that only shows what the answers do, and for which there are no points."""
     test = graded.planner.tested[assignment.name]
     assert (test.earned, test.missed(), [*test.weaker()]) == (100, [], [])
     notebook = solved(graded, assignment.name)
     assert [cell.id for cell in notebook.cells if failed(cell)] == []
-    assert "It is not run in grading." not in str(notebook)  # demonstrations run here, too
-    assert faults_of_progress(notebook, len(assignment.parts)) == []
     checks = [cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade")]
     shown = ["".join(map(str, outputs(notebook, cell.id))) for cell in checks]
     assert [each for each in shown if "right on further inputs too" not in each] == []
+
+
+@assignments("demonstrations")
+def test_no_cell_fails_that_shows_what_the_answers_do(graded, assignment, student):
+    """There are no points for these cells, so grading leaves them out."""
+    notebook = solved(graded, assignment.name)
+    assert "It is not run in grading." not in str(notebook)
+    assert [cell.id for cell in notebook.cells if failed(cell)] == []
+    assert faults_of_progress(notebook, len(assignment.parts)) == []
 
 
 @assignments("wrong")

@@ -4,6 +4,7 @@ The checks of the whole Transformer load the weights by the names of the paramet
 what the student's module then outputs.
 """
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
@@ -153,7 +154,7 @@ def expect_learned(
 def expect_all_dropped(name: str, made: nn.Module, inputs: Inputs, left: Tensor) -> None:
     """Require the output `left` of a layer or a stack in training, if each dropout drops it all."""
     what = f"what {name} returns in training with dropout={NEARLY_ALL}"
-    got = run(made.train(), inputs, what.capitalize())
+    got = in_32_bits(call(made.train(), inputs))
     said = f"{name}: A dropout is missing in training. Does each of its parts get `dropout`?"
     # An output of zeros means too much dropout; then the message would be wrong.
     missing = known(said, lambda *_: got) if isinstance(got, Tensor) and got.any() else []
@@ -214,9 +215,15 @@ def sizes_of(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
+@functools.cache
+def trained() -> Checkpoint:
+    """Return the trained Transformer's translator, which nobody may change."""
+    return load_pretrained(TRANSFORMER)
+
+
 def translator(candidate: object) -> Checkpoint:
     """Return the trained Transformer's translator, its weights in the student's model."""
-    checkpoint = load_pretrained(TRANSFORMER)
+    checkpoint = trained()
     config = cast(TransformerConfig, checkpoint.model.config)
     made = cast(Any, candidate)(*sizes_of(config).values()).eval()
     made.load_state_dict(checkpoint.model.state_dict())

@@ -1,7 +1,10 @@
 """The trained translator into which a student's part is put: it must translate as before."""
 
+import copy
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -9,7 +12,7 @@ from torch import Tensor
 from attentively.checks import CheckFailed, call, expect_equal, open_call
 from attentively.data.batches import pad
 from attentively.generation.generate import translate
-from attentively.models.checkpoints import load_pretrained
+from attentively.models.checkpoints import Checkpoint, load_pretrained
 from attentively.models.interface import DecoderOutput, EncoderDecoder
 from attentively.tokens.vocabulary import PAD_ID, target_ids
 
@@ -17,6 +20,36 @@ MODEL = "toy-additive"
 """The name of its checkpoint: of the toy language, with additive attention."""
 TRANSFORMER = "toy-transformer"
 """The name of another: a Transformer of the same language."""
+
+
+class _Reference(NamedTuple):
+    """What the trained model outputs for some sentences."""
+
+    checkpoint: Checkpoint
+    src: Tensor
+    tgt: Tensor
+    """The translations of the sentences, in one batch."""
+    output: DecoderOutput
+    shortest: tuple[str, str]
+    """The sentence with the shortest translation, and this translation."""
+
+
+@functools.cache
+def _reference(name: str, sentences: tuple[str, ...]) -> _Reference:
+    checkpoint = load_pretrained(name)
+    translations = translate(checkpoint, sentences, beam_size=1)
+    model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
+    src = pad([src_tokenizer.encode(sentence) for sentence in sentences], PAD_ID)
+    tgt = pad([target_ids(tgt_tokenizer, each.text) for each in translations], PAD_ID)
+    pairs = zip(sentences, translations, strict=True)
+    sentence, shortest = min(pairs, key=lambda pair: len(pair[1].tgt_tokens))
+    output = _attending(model, src, tgt)
+    return _Reference(checkpoint, src, tgt, output, (sentence, shortest.text))
+
+
+@torch.no_grad()
+def _attending(model: EncoderDecoder[Any], src: Tensor, tgt: Tensor) -> DecoderOutput:
+    return model.decode(tgt, model.encode(src), need_weights=True)
 
 
 def expect_same_translations(
@@ -30,32 +63,22 @@ def expect_same_translations(
     key = open_call.key("translations", what, name, *sentences)
     if open_call.known(key):
         return
-    checkpoint = load_pretrained(name)
-    model = cast(EncoderDecoder[Any], checkpoint.model)
-    before = translate(checkpoint, sentences, beam_size=1)
-    _, src_tokenizer, tgt_tokenizer = checkpoint.translator()
-    src = pad([src_tokenizer.encode(sentence) for sentence in sentences], PAD_ID)
-    tgt = pad([target_ids(tgt_tokenizer, each.text) for each in before], PAD_ID)
-
-    def inside_the_model(*_: Tensor) -> DecoderOutput:
-        with torch.no_grad():
-            return model.decode(tgt, model.encode(src), need_weights=True)
-
-    expected = inside_the_model()
+    reference = _reference(name, tuple(sentences))
+    changed = replace(reference.checkpoint, model=copy.deepcopy(reference.checkpoint.model))
+    model = changed.translator().model
     put_in(model)
-    where = {"src": src, "tgt": tgt}
-    got = cast(DecoderOutput, call(inside_the_model, where))
+    where = {"src": reference.src, "tgt": reference.tgt}
+    got = cast(DecoderOutput, call(functools.partial(_attending, model), where))
+    expected = reference.output
     assert expected.weights is not None  # the trained model attends
     expect_equal(got.weights, expected.weights, "the trained model's weights", where)
     probabilities = got.logits.softmax(dim=-1), expected.logits.softmax(dim=-1)
     expect_equal(*probabilities, "the trained model's probabilities", where)
-    old, sentence = min(
-        zip(before, sentences, strict=True), key=lambda pair: len(pair[0].tgt_tokens)
-    )
-    [new] = translate(checkpoint, [sentence], beam_size=1)
-    if old.text != new.text:
+    sentence, text = reference.shortest
+    [new] = translate(changed, [sentence], beam_size=1)
+    if new.text != text:
         raise CheckFailed(
             f"  With your {what} the trained model translates differently.\n"
-            f"  sentence    {sentence}\n  got         {new.text}\n  expected    {old.text}"
+            f"  sentence    {sentence}\n  got         {new.text}\n  expected    {text}"
         )
     open_call.note(key)

@@ -6,6 +6,7 @@ function here is the answer of a part.
 """
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -59,6 +60,7 @@ SENTENCES = (
     "the animal did not cross the street because it was too wide",
     "my uncle hears the small dog and the queen opens the door",
 )
+_SHORT = (*SENTENCES[:2], "my uncle hears the small dog")
 
 Inputs = Mapping[str, Any]
 
@@ -164,7 +166,7 @@ def check_attention(candidate: object, thorough: bool = False) -> None:
         mine.load_state_dict(theirs.state_dict())
         model.decoder.attention = mine.eval()
 
-    expect_same_translations(put_in, SENTENCES, "attention")
+    expect_same_translations(put_in, _SHORT, "attention")
 
 
 def _expect_masked(results: Results, inputs: Inputs) -> None:
@@ -229,19 +231,22 @@ def _refuse_nan(inputs: Inputs) -> None:
 # Part 3
 
 
-def _measure(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
+@functools.cache
+def _measure(
+    batch: int, src_len: int, tgt_len: int, query_dim: int, key_dim: int, hidden_dim: int
+) -> tuple[dict[str, int], int]:
     """Run the package's attention for a whole target, and count.
 
     Returns the multiplications of each product, with U h at every step, and the number of values
     in all outputs of the tanh.
     """
-    module = additive.AdditiveAttention(sizes["query_dim"], sizes["key_dim"], sizes["hidden_dim"])
+    module = additive.AdditiveAttention(query_dim, key_dim, hidden_dim)
     kept: list[int] = []
     module.energy.register_forward_hook(lambda _, inputs, output: kept.append(inputs[0].numel()))
-    keys = torch.randn(sizes["batch"], sizes["src_len"], sizes["key_dim"])
+    keys = torch.randn(batch, src_len, key_dim)
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
-        for query in torch.randn(sizes["tgt_len"], sizes["batch"], sizes["query_dim"]):
+        for query in torch.randn(tgt_len, batch, query_dim):
             module(query, keys)
     name = type(module).__name__
     counts = {
@@ -277,18 +282,17 @@ def predictions(numbers_kept: object, multiplications: object, thorough: bool = 
     names = ("batch", "src_len", "tgt_len", "query_dim", "key_dim", "hidden_dim")
     numbers = [(1, 5, 3, 7, 11, 13), (2, 3, 5, 7, 11, 13)]
     if thorough:
-        numbers += [(7, 2, 3, 5, 13, 11), (3, 5, 11, 13, 2, 7), (5, 17, 1, 2, 3, 7)]
+        numbers.append((7, 5, 2, 13, 3, 11))
     for each in open_call.new("kept", numbers):
         _check_kept(numbers_kept, dict(zip(names, each, strict=True)))
     for each in open_call.new("count", numbers):
         for keys_once in (False, True):
-            sizes = dict(zip(names, each, strict=True))
-            _check_count(multiplications, sizes | {"keys_once": keys_once})
+            _check_count(multiplications, dict(zip(names, each, strict=True)), keys_once)
 
 
 def _check_kept(numbers_kept: object, sizes: Mapping[str, int]) -> None:
     got = _whole_number("numbers_kept", call(numbers_kept, sizes), sizes)
-    _, expected = _measure(sizes)
+    _, expected = _measure(**sizes)
     if got != expected:
         diagnosis = " or ".join(_factors(got, expected, sizes))
         if got == 4 * expected:
@@ -300,25 +304,26 @@ def _check_kept(numbers_kept: object, sizes: Mapping[str, int]) -> None:
         raise CheckFailed(_prediction("numbers_kept", diagnosis, sizes, got, expected))
 
 
-def _check_count(multiplications: object, inputs: Mapping[str, int]) -> None:
+def _check_count(multiplications: object, sizes: dict[str, int], keys_once: bool) -> None:
+    inputs = sizes | {"keys_once": keys_once}
     got = _whole_number("multiplications", call(multiplications, inputs), inputs)
-    products, _ = _measure(inputs)
+    products = dict(_measure(**sizes)[0])
     every_step = sum(products.values())
     saved = products["U h"] - products["U h"] // inputs["tgt_len"]
-    expected = every_step - saved if inputs["keys_once"] else every_step
+    expected = every_step - saved if keys_once else every_step
     if got == expected:
         return
-    if inputs["keys_once"]:
+    if keys_once:
         products["U h"] -= saved
     off = {count: name for name, count in products.items()}
     diagnosis = ""
     if got == 2 * expected:
         diagnosis = "the result is twice the measured one. Count multiplications only, no additions"
-    elif inputs["keys_once"] and got == every_step:
+    elif keys_once and got == every_step:
         diagnosis = (
             "U h is counted once per target position, but keys_once=True means once per sentence"
         )
-    elif not inputs["keys_once"] and got == every_step - saved:
+    elif not keys_once and got == every_step - saved:
         diagnosis = (
             "U h is counted once per sentence, but keys_once=False means once per target position"
         )

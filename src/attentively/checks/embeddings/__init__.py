@@ -54,11 +54,7 @@ __all__ = [
 VECTORS = "tatoeba-english"
 """The word vectors that parts 4 and 5 examine when they are solved."""
 
-SENTENCES = (
-    "the cat drinks the milk",
-    "the animal did not cross the street because it was too tired",
-    "my uncle hears the small dog and the queen opens the door",
-)
+SENTENCES = ("the cat drinks the milk", "two kings sing")
 
 Inputs = Mapping[str, Any]
 
@@ -232,8 +228,11 @@ def _expect_gradient(candidate: object, _: object, results: Results, inputs: Inp
     """Check the gradient of the table; only rows that are looked up receive one.
 
     The vectors are linear in the table, so the gradient is known by the vectors of another table.
+    The two cases with four ids contain padding, and one of them contains a word twice.
     """
     ids, table = inputs["ids"], inputs["weight"]
+    if ids.numel() != 4:
+        return
     mine = _build(candidate, *table.shape)
     mine.load_state_dict({"weight": table})
     weight = cast(nn.Parameter, mine.weight)
@@ -298,9 +297,9 @@ def _expect_same_training(candidate: object) -> None:
         def loss(*_: Tensor, model: SkipGram = model) -> object:
             return model(*inputs.values())
 
-        for _ in range(5):
+        for _ in range(2):
             _descend(model, cast(Tensor, call(loss, inputs)))
-    what = "the package's skip-gram after five training steps with your class Embedding"
+    what = "the package's skip-gram after two training steps with your class Embedding"
     for (name, expected), got in zip(
         theirs.state_dict().items(), ours.state_dict().values(), strict=True
     ):
@@ -401,7 +400,7 @@ def _pairs(answer: object, inputs: Inputs) -> list[tuple[int, int]]:
 
 def _expect_trained(candidate: object, results: Results, inputs: Inputs) -> None:
     """Check the gradients of both tables: a detached vector is not trained."""
-    if inputs["v"].size(1) == 1:  # scores far from 0
+    if len(inputs["v"]) != 13:  # one case suffices
         return
     v, u = (inputs[name].clone().requires_grad_() for name in "vu")
     given = {**inputs, "v": v, "u": u}
@@ -415,9 +414,23 @@ def _expect_trained(candidate: object, results: Results, inputs: Inputs) -> None
     expect_gradients_through(candidate, given, {"v": v, "u": u})
 
 
+_TEXT = [[4, 7, 5, 9, 4, 6], [5, 8, 4, 7], [9, 5, 5, 1]]
+
+
+def _trained(kind: type[SkipGram], pairs_of: Callable[..., Any]) -> Tensor:
+    """Return the vectors of a model after three steps of training."""
+    torch.manual_seed(7)
+    model = kind(11, 3)
+    found = [cast(Any, as_plain(pairs_of(each, 2), [()])) for each in _TEXT]
+    chosen = torch.tensor([pair for each in found for pair in sorted(each)])
+    for _ in range(3):
+        negatives = torch.randint(1, 11, (len(chosen), 3))
+        _descend(model, model(chosen[:, 0], chosen[:, 1], negatives))
+    return model.vectors
+
+
 def _expect_same_model(pairs: object, loss: object) -> None:
     """Train the package's model with the student's pairs and loss, and with its own."""
-    sentences = [[4, 7, 5, 9, 4, 6], [5, 8, 4, 7], [9, 5, 5, 1]]
 
     class WithTheirLoss(SkipGram):
         def forward(self, centre: Tensor, context: Tensor, negatives: Tensor) -> Tensor:
@@ -425,21 +438,11 @@ def _expect_same_model(pairs: object, loss: object) -> None:
                 self.centre.table.weight, self.context.table.weight, centre, context, negatives
             )
 
-    def trained(kind: type[SkipGram], pairs_of: Callable[..., Any]) -> SkipGram:
-        torch.manual_seed(7)
-        model = kind(11, 3)
-        found = [cast(Any, as_plain(pairs_of(each, 2), [()])) for each in sentences]
-        chosen = torch.tensor([pair for each in found for pair in sorted(each)])
-        for _ in range(10):
-            negatives = torch.randint(1, 11, (len(chosen), 3))
-            _descend(model, model(chosen[:, 0], chosen[:, 1], negatives))
-        return model
-
-    expected = trained(SkipGram, context_pairs)
-    inputs = {"sentences": sentences}
-    got = call(lambda *_: trained(WithTheirLoss, cast(Any, pairs)), inputs)
-    what = "the package's model, trained for ten steps from scores of 0 with your pairs and loss"
-    expect_equal(cast(SkipGram, got).vectors, expected.vectors, what, inputs)
+    expected = _trained(SkipGram, context_pairs)
+    inputs = {"sentences": _TEXT}
+    got = call(lambda *_: _trained(WithTheirLoss, cast(Any, pairs)), inputs)
+    what = "the package's model, trained for three steps from scores of 0 with your pairs and loss"
+    expect_equal(got, expected, what, inputs)
 
 
 # Part 4

@@ -5,6 +5,8 @@ answer of a part. In part 6 the check records what a model reads and which gradi
 receives.
 """
 
+import copy
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +26,7 @@ from attentively.checks import (
     expect_pair,
     expect_value,
     once_solved,
+    open_call,
     plain_number,
 )
 from attentively.checks.compare import alike, kind_of, listed
@@ -128,6 +131,11 @@ def untrained(seed: int = 0) -> Seq2Seq:
 
 def small_model(seed: int = 1) -> Seq2Seq:
     """Return an untrained model with 13 tokens on each side, whose logits differ clearly."""
+    return copy.deepcopy(_small_model(seed))
+
+
+@functools.cache
+def _small_model(seed: int) -> Seq2Seq:
     config = Seq2SeqConfig(13, 13, 5, 3, 7, attention="fixed", dropout=0.0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -323,6 +331,10 @@ def targets(make_targets: object, shift_right: object, thorough: bool = False) -
 def loss(candidate: object, thorough: bool = False) -> None:
     """Check the mean negative log-likelihood of the labels, with small and trained models."""
     _topic.examine("teacher_forced_loss", candidate, thorough, tidy=_expect_loss)
+    open_call.once(_expect_gradients, candidate)
+
+
+def _expect_gradients(candidate: object) -> None:
     model = small_model()
     batch = random_batch((2, 3), (3, 2))
     answer = call(candidate, {"model": model, "src": batch.src, "tgt": batch.tgt})
@@ -371,6 +383,10 @@ def free_running(candidate: object, thorough: bool = False) -> None:
     """Check greedy search with scripted models, then with the trained model."""
     with torch.no_grad():
         _topic.examine("write", candidate, thorough, tidy=_in_lists)
+    open_call.once(_expect_end, candidate)
+
+
+def _expect_end(candidate: object) -> None:
     both = torch.tensor([[11, END_ID], [12, END_ID]])
     # 3 calls for the batch, or 3 and 2 for one sentence after the other
     _count_calls(
@@ -451,20 +467,25 @@ def predictions(counts: object, shapes: object, thorough: bool = False) -> None:
 @_parts.part("debugging", "training_step")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Check a training step: what the model reads, the loss, and the update of the parameters."""
-    cases: list[tuple[Sequence[int], Sequence[int], float]] = [
-        ((2, 3), (1, 3), 0.1),
-        ((1,), (2,), 100.0),
+    cases: list[tuple[Sequence[int], Sequence[int], float, Sequence[bool]]] = [
+        ((2, 3), (1, 3), 0.1, (False, True)),
+        ((1,), (2,), 100.0, (False,)),
     ]
     if thorough:
-        cases += [((5, 2, 1), (2, 5, 3), 0.03), ((3, 7), (7, 1), 0.5)]
-    for src_lengths, tgt_lengths, clip_norm in cases:
-        _watch(candidate, src_lengths, tgt_lengths, clip_norm)
+        cases.append(((5, 2, 1), (2, 5, 3), 0.03, (False,)))
+    for case in open_call.new("step", cases):
+        _watch(candidate, *case)
 
 
 def _watch(
-    candidate: object, src_lengths: Sequence[int], tgt_lengths: Sequence[int], clip_norm: float
+    candidate: object,
+    src_lengths: Sequence[int],
+    tgt_lengths: Sequence[int],
+    clip_norm: float,
+    steps: Sequence[bool],
 ) -> None:
-    inside = small_model()
+    """Watch one step after the other, each with or without gradients of something else."""
+    inside, twin = small_model(), small_model()
     model, optimizer = RecordingModel(inside), RecordingOptimizer([inside.parameters()], 0.5)
     model.eval()  # as after a validation
 
@@ -472,15 +493,14 @@ def _watch(
         return candidate(model, optimizer, src, tgt, clip_norm)  # type: ignore[operator]
 
     step.__name__ = getattr(candidate, "__name__", "")
-    for number in (1, 2):
+    for number, stored in enumerate(steps, start=1):
         before: list[Tensor] = []
-        if number == 2:  # something else has left gradients
+        if stored:
             before = [torch.ones_like(parameter) for parameter in inside.parameters()]
             for parameter, gradient in zip(inside.parameters(), before, strict=True):
                 parameter.grad = gradient.clone()
         batch = random_batch(src_lengths, tgt_lengths, seed=number)
         asked = {"src": batch.src, "tgt": batch.tgt, "clip_norm": clip_norm}
-        twin = small_model()
         twin.load_state_dict(inside.state_dict())
         expected = objectives.teacher_forced_loss(twin, batch)
         gradients = list(torch.autograd.grad(expected, list(twin.parameters())))

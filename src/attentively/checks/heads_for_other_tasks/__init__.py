@@ -123,10 +123,20 @@ def masking(choose: object, hide: object, thorough: bool = False) -> None:
 )
 def classifier(candidate: object, thorough: bool = False) -> None:
     """Check the mean of the token vectors, and the scores of the labels."""
-    for each in _topic.recording("Classifier", thorough).cases:
-        made = built(candidate, _fresh(each.case.made), dict(each.case.weights))
+    cases = _topic.recording("Classifier", thorough).cases
+    for each in open_call.new_cases("parameters", cases):
+        _classifier(candidate, each.case)
     _topic.examine("Classifier", candidate, thorough)
-    expect_learned(made, each.case.inputs)
+    open_call.once(_expect_a_learning_classifier, candidate)
+
+
+def _classifier(candidate: object, case: Case) -> nn.Module:
+    return built(candidate, _fresh(case.made), dict(case.weights))
+
+
+def _expect_a_learning_classifier(candidate: object) -> None:
+    case = _topic.recording("Classifier").cases[-1].case
+    expect_learned(_classifier(candidate, case), case.inputs)
 
 
 # Part 3
@@ -157,8 +167,12 @@ def _made(candidate: object, encoder: nn.Module) -> nn.Module:
     return made.eval()
 
 
-def _expect_a_learning_head(made: nn.Module, encoder: nn.Module, inputs: Inputs) -> None:
-    """Check that gradients reach rows of tokens outside of the input, through the head."""
+def _expect_a_learning_head(candidate: object) -> None:
+    """Check that gradients reach all parameters, and the rows of other tokens through the head."""
+    case = _topic.recording("LanguageModel").cases[0].case
+    encoder, inputs = _fresh(case.made)["encoder"], case.inputs
+    made = _made(candidate, encoder)
+    expect_learned(made, inputs)
     table = cast(Any, encoder).input.embedding.table.weight
     (slope,) = torch.autograd.grad(made(inputs["ids"]).sum(), table)
     if not slope[START_ID].any():
@@ -216,12 +230,11 @@ def language_model(
     candidate: object, next_word_loss: object, write: object, thorough: bool = False
 ) -> None:
     """Check a causal language model, its loss, and the generation of a text."""
-    for each in _topic.recording("LanguageModel", thorough).cases:
-        encoder = _fresh(each.case.made)["encoder"]
-        made = _made(candidate, encoder)
+    cases = _topic.recording("LanguageModel", thorough).cases
+    for each in open_call.new_cases("parameters", cases):
+        _made(candidate, _fresh(each.case.made)["encoder"])
     _topic.examine("LanguageModel", candidate, thorough)
-    expect_learned(made, each.case.inputs)
-    _expect_a_learning_head(made, encoder, each.case.inputs)
+    open_call.once(_expect_a_learning_head, candidate)
     _topic.examine("next_word_loss", next_word_loss, thorough)
     cases = _topic.recording("next_word_loss", thorough).cases
     for each in open_call.new_cases("next_word_loss", cases):

@@ -1,5 +1,6 @@
 """Batches for a masked language model, with planted faults."""
 
+import functools
 from collections.abc import Collection, Mapping
 
 import torch
@@ -41,11 +42,30 @@ def planted(
     `ends`, each END is masked if the inputs are corrupted. The first round has the faults `first`
     if they are given. With `repeat`, the first round is repeated after itself and at the end.
     """
+    begins = None if first is None else tuple(first)
+    made = _planted(
+        tuple(faults), seed, rounds, tuple(special), everything, stays, ends, begins, repeat
+    )
+    return [(ids.clone(), read.clone(), wanted.clone()) for ids, read, wanted in made]
+
+
+@functools.cache
+def _planted(
+    faults: tuple[str, ...],
+    seed: int,
+    rounds: int,
+    special: tuple[int, ...],
+    everything: bool,
+    stays: float | None,
+    ends: bool,
+    first: tuple[str, ...] | None,
+    repeat: bool,
+) -> list[Round]:
     generator = torch.Generator().manual_seed(seed)
     ids = _texts(48, generator)
     asked = ids > END_ID
     if "special token" in faults:
-        asked = asked | torch.isin(ids, torch.tensor(list(special)))
+        asked = asked | torch.isin(ids, torch.tensor(special))
     number = (0.2 * asked.sum(dim=1, keepdim=True)).round()
     if stays is None:
         stays = 0.32 if "unchanged" in faults else 0.1

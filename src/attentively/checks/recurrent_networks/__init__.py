@@ -4,6 +4,7 @@ Answers are compared with the recordings in this folder. Code examines gradients
 gradients of the trained model, and puts parts into it. No function here is the answer of a part.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -14,7 +15,6 @@ from attentively.checks import (
     CheckFailed,
     Parts,
     call,
-    call_twice,
     describe,
     expect_equal,
     expect_gradients,
@@ -51,12 +51,7 @@ __all__ = [
     "rebuilt",
 ]
 
-SENTENCES = (
-    "the cat drinks the milk",
-    "the girl does not see the white horse",
-    "the animal did not cross the street because it was too tired",
-    "my uncle hears the small dog and the queen opens the door",
-)
+SENTENCES = ("the cat drinks the milk", "two kings sing")
 
 Inputs = Mapping[str, Any]
 
@@ -277,10 +272,14 @@ def _is_like(expected: Tensor, got: Any) -> bool:
 def clipping(candidate: object, thorough: bool = False) -> None:
     """Check clipping by the total norm, then on the gradients of the trained model."""
     _topic.examine("clip", candidate, thorough, tidy=_clipped_and_total)
+    open_call.once(_expect_clipped_model, candidate)
+
+
+def _expect_clipped_model(candidate: object) -> None:
     gradients = _gradients_of_the_translator()
     for max_norm in (1000.0, 0.1):
         inputs = {"gradients": gradients, "max_norm": max_norm}
-        clipped, total = _clipped_and_total(call_twice(candidate, inputs), inputs)
+        clipped, total = _clipped_and_total(call(candidate, inputs), inputs)
         expected = nn.Parameter(_one_vector(gradients))
         expected.grad = expected.detach().clone()
         norm = nn.utils.clip_grad_norm_(expected, max_norm)
@@ -310,6 +309,7 @@ def _one_vector(tensors: Iterable[Tensor]) -> Tensor:
     return torch.cat([each.flatten() for each in tensors])
 
 
+@functools.cache
 def _gradients_of_the_translator() -> list[Tensor]:
     """Return the gradients of the trained model on a wrong translation, which are large."""
     model, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
@@ -361,20 +361,23 @@ def _explain_gates(got: Any, recorded: Recorded) -> str:
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Check the corrected encoder, one property after another."""
     _topic.examine("fixed_encoder", candidate, thorough, explain=_explain_fault)
-    for length in open_call.new("gradients", [2, 3, 5][: 2 + thorough]):
-        words, mask = torch.randn(1, length, 2), torch.ones(1, length, dtype=torch.bool)
-        try:
-            _expect_gradients(candidate, "LSTM", words, mask, ["forward_cell", "backward_cell"])
-        except CheckFailed as failed:
-            said = str(failed).strip()
-            if "a part of it is missing" in said:
-                said = (
-                    "the values are correct and gradients reach every word, but not along every "
-                    "path. An LSTM passes on h and c; detach neither of them."
-                )
-            raise CheckFailed(
-                f"  Gradients: {said}\n  Correct so far: order; neighbours; padding; summary."
-            ) from None
+    open_call.once(_expect_whole_gradients, candidate)
+
+
+def _expect_whole_gradients(candidate: object) -> None:
+    words, mask = torch.randn(1, 3, 2), torch.ones(1, 3, dtype=torch.bool)
+    try:
+        _expect_gradients(candidate, "LSTM", words, mask, ["forward_cell", "backward_cell"])
+    except CheckFailed as failed:
+        said = str(failed).strip()
+        if "a part of it is missing" in said:
+            said = (
+                "the values are correct and gradients reach every word, but not along every path. "
+                "An LSTM passes on h and c; detach neither of them."
+            )
+        raise CheckFailed(
+            f"  Gradients: {said}\n  Correct so far: order; neighbours; padding; summary."
+        ) from None
 
 
 def _explain_fault(got: Any, recorded: Recorded) -> str:

@@ -336,22 +336,22 @@ def sentence_of(name: str) -> tuple[str, str]:
 
 FAULTS = ("omission", "repetition", "order", "endings", "words")
 
-_PLANTED = [(1, 0, 2), (2, 0, 2)]
-_FURTHER_PLANTED = [(1, 1, 3), (2, 2, 2), (2, 3, 3)]
-"""The fault occurs in every n-th sentence: n, the seed of the sentences, and their clauses."""
+_PLANTED = [(1, 0, 2, 12), (2, 0, 2, 12)]
+_FURTHER_PLANTED = [(1, 1, 3, 12), (2, 1, 3, 12)]
+"""The fault occurs in every n-th sentence: n, the seed of the sentences, their clauses and number.
+"""
 
 
 @_parts.part("diagnosis", "diagnose")
 def diagnosis(candidate: object, thorough: bool = False) -> None:
     """Check the diagnoses of systems with planted faults."""
     planted = [*_PLANTED, *_FURTHER_PLANTED * thorough]
-    for every, seed, clauses in open_call.new("planted", planted):
+    for system in open_call.new("planted", planted):
         for fault in FAULTS:
-            report = _report(fault, every, seed, clauses)
-            asked = {"report": report}
+            asked = {"report": _report(fault, *system)}
             said = call_twice(candidate, asked)
             if not isinstance(said, str) or said != fault:
-                raise CheckFailed(_misread(said, fault, asked, every, seed, clauses))
+                raise CheckFailed(_misread(said, fault, asked, *system))
 
 
 def _misread(
@@ -359,14 +359,13 @@ def _misread(
     fault: str,
     asked: Mapping[str, object],
     every: int,
-    seed: int,
-    clauses: int,
+    *sentences: int,
 ) -> str:
     if not isinstance(said, str) or said not in FAULTS:
         names = ", ".join(map(repr, FAULTS))
         return f"  diagnose: expected one of {names}; got {show(said)}.\n{describe(asked)}"
-    hypotheses, references = spoilt(fault, every, seed, clauses)
-    other = _report(said, every, seed, clauses)
+    hypotheses, references = spoilt(fault, every, *sentences)
+    other = _report(said, every, *sentences)
     return (
         f"  The diagnosis {said!r} is wrong for the report below: the fault is {fault!r}.\n"
         f"{describe(asked)}\n"

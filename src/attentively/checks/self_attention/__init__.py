@@ -150,7 +150,7 @@ def masks(mask_for: object, blind: object, thorough: bool = False) -> None:
     """Check padding masks and causal masks, and which queries are fully masked."""
     _topic.examine("mask_for", mask_for, thorough, tidy=_truths("the mask"))
     _topic.examine("blind", blind, thorough, tidy=_truths("the fully masked queries"))
-    _expect_same_memory(mask_for)
+    open_call.once(_expect_same_memory, mask_for)
 
 
 def _expect_same_memory(mask_for: object) -> None:
@@ -226,10 +226,7 @@ def put_in(attend: object, model: Transformer | None = None) -> Transformer:
     return model
 
 
-_SENTENCES = (
-    "the animal did not cross the street because it was too tired",
-    "the cat drank the milk",
-)
+_SENTENCES = ("two kings sing", "the cat drank the milk")
 
 
 def _expect_the_same_translator(candidate: object) -> None:

@@ -57,11 +57,6 @@ def _codes(x: Tensor, positions: Tensor) -> Tensor:
     return x + torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-def _half_turned(x: Tensor, positions: Tensor) -> Tensor:
-    half = len(x) // 4 * 2
-    return torch.cat([_turned(x[:half], positions), _still(x[half:], positions)], dim=1)
-
-
 def _shrunk(rate: float) -> _Put:
     return lambda x, positions: (
         _turned(x, positions) * torch.exp(rate * positions.float()).unsqueeze(1)
@@ -111,10 +106,6 @@ def encodings() -> list[tuple[Scores, str, str]]:
         "rotary with keys rotated in the opposite direction": (
             _meeting(_turned, _at(lambda p: -p)), POSITION,
             "The scores depend on m + n, so they are equal along the other diagonals.",
-        ),
-        "rotary for half of the components": (
-            _both(_half_turned), DISTANCE,
-            "Components that are not rotated do not depend on the position.",
         ),
         "rotary with a wrong sign": (
             _both(lambda x, p: _turned(x, p, -1.0)), POSITION,
@@ -174,10 +165,6 @@ def encodings() -> list[tuple[Scores, str, str]]:
         "rotary with keys shifted by one position": (
             _meeting(_turned, _at(lambda p: p + 1)), DISTANCE,
             "Every distance is shifted by one, at all positions alike.",
-        ),
-        "rotary with positions divided by 4": (
-            _both(_at(lambda p: p / 4)), DISTANCE,
-            "All distances are divided by 4, at all positions alike.",
         ),
         "rotary with scores that grow with the position of the query": (
             _tempered, POSITION, "At the same distance, a later query has larger scores.",

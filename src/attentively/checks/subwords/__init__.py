@@ -5,6 +5,7 @@ answer of a part. In part 3, the encoder is also put into a trained translation 
 examined by properties, one by one.
 """
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +37,7 @@ from attentively.generation.generate import translate
 from attentively.models.checkpoints import Checkpoint, load_pretrained
 from attentively.tokens import byte_pair
 from attentively.tokens.byte_pair import Pair
-from attentively.tokens.vocabulary import END_ID, SPECIAL_TOKENS, UNK, UNK_ID, Tokenizer
+from attentively.tokens.vocabulary import END_ID, SPECIAL_TOKENS, UNK, UNK_ID
 
 __all__ = [
     "SENTENCES",
@@ -71,9 +72,8 @@ progress = _parts.progress
 def ready() -> None:
     """Show that the package, its trained model and these checks work."""
     _parts.explain_undefined_names()
-    text = translate(load_pretrained(MODEL), SENTENCES[:1], beam_size=1)[0].text
     print(f"tokenizers {tokenizers.__version__}. The trained model translates “{SENTENCES[0]}”")
-    print(f"as “{text}” Ready.")
+    print(f"as “{_translation(SENTENCES[0])}” Ready.")
 
 
 def toy_words() -> Counter[str]:
@@ -192,15 +192,27 @@ def _as_pair(value: object) -> Pair | None:
 # Part 3
 
 
+@functools.cache
+def _trained() -> Checkpoint:
+    """Return the trained model for the check, which does not change it."""
+    return load_pretrained(MODEL)
+
+
+@functools.cache
+def _opened() -> tuple[tokenizers.Tokenizer, list[Pair], dict[str, int]]:
+    """Return the library's tokenizer inside that of the trained model, its merges and its ids."""
+    described = json.loads(_trained().translator().src_tokenizer.to_json())["library"]
+    library = tokenizers.Tokenizer.from_str(json.dumps(described))
+    merges = [(left, right) for left, right in described["model"]["merges"]]
+    return library, merges, described["model"]["vocab"]
+
+
 class _Pieces:
     """A tokenizer with the library's normalisation and pre-tokenizer, and the student's merges."""
 
-    def __init__(self, library_tokenizer: Tokenizer, piece_ids: object) -> None:
-        self.inside = library_tokenizer
-        described = json.loads(library_tokenizer.to_json())["library"]
-        self.library = tokenizers.Tokenizer.from_str(json.dumps(described))
-        self.merges = [tuple(pair) for pair in described["model"]["merges"]]
-        self.ids: dict[str, int] = described["model"]["vocab"]
+    def __init__(self, piece_ids: object) -> None:
+        self.inside = _trained().translator().src_tokenizer
+        self.library, self.merges, self.ids = _opened()
         self.piece_ids = piece_ids
 
     def words(self, text: str) -> list[str]:
@@ -229,7 +241,7 @@ class _Pieces:
 def translator(piece_ids: object) -> tuple[Checkpoint, Callable[[str], list[str]]]:
     """Return the trained model with the student's `piece_ids`, and its segmentation of a text."""
     checkpoint = load_pretrained(MODEL)
-    pieces = _Pieces(checkpoint.translator().src_tokenizer, piece_ids)
+    pieces = _Pieces(piece_ids)
     fed = replace(checkpoint, src_tokenizer=pieces)
     return fed, lambda text: pieces.tokens(pieces.encode(text)[:-1])
 
@@ -249,34 +261,38 @@ def encoding(encode_word: object, piece_ids: object, thorough: bool = False) -> 
 
 def _expect_same_translations(piece_ids: object, thorough: bool) -> None:
     """Put the candidate into the trained model, whose translations must stay the same."""
-    checkpoint = load_pretrained(MODEL)
-    library = checkpoint.translator().src_tokenizer
-    mine = _Pieces(library, piece_ids)
-    sentences = [*SENTENCES, "Is 1 < 2, <end>?", "The 猫 drank."]
+    mine = _Pieces(piece_ids)
+    texts = [f"{SENTENCES[1]} Is 1 < 2, <end>? The 猫 drank."]
     if thorough:
-        sentences += ["", "Unbelievably, nobody’s naïveté surprised Hyderabad.", "ÉTÉ 2024"]
-    for sentence in open_call.new("piece_ids", sentences):
+        texts.append("Unbelievably, nobody’s naïveté surprised Hyderabad. ÉTÉ 2024")
+    for text in open_call.new("piece_ids", texts):
         inputs: dict[str, object] = {
-            "words": mine.words(sentence),
+            "words": mine.words(text),
             "merges": mine.merges,
             "ids": mine.ids,
             "unknown_id": UNK_ID,
         }
         answer = call(piece_ids, inputs)
-        expected = library.encode(sentence)[:-1]
+        expected = mine.inside.encode(text)[:-1]
         hint = (
             "The small examples are correct. Here the 4,881 merges of the trained model are used."
         )
         expect_value(answer, expected, "the ids of piece_ids", inputs, hint=hint)
-    fed = replace(checkpoint, src_tokenizer=mine)
-    texts = SENTENCES[1:] if thorough else SENTENCES[:1]
-    before = translate(checkpoint, texts, beam_size=1)
-    for sentence, old, new in zip(texts, before, translate(fed, texts, beam_size=1), strict=True):
-        if old.text != new.text:
+    for sentence in open_call.new("translation", SENTENCES[:1]):
+        old = _translation(sentence)
+        fed = replace(_trained(), src_tokenizer=mine)
+        new = translate(fed, [sentence], beam_size=1)[0].text
+        if old != new:
             raise CheckFailed(
                 "  With your subwords, the trained model outputs a different translation.\n"
-                f"  sentence    {sentence}\n  got         {new.text}\n  expected    {old.text}"
+                f"  sentence    {sentence}\n  got         {new}\n  expected    {old}"
             )
+
+
+@functools.cache
+def _translation(sentence: str) -> str:
+    """Return the translation by the trained model."""
+    return translate(_trained(), [sentence], beam_size=1)[0].text
 
 
 # Part 4
@@ -376,7 +392,10 @@ class _Reading:
                 )
         self.encode, self.decode = cast(list[Callable[..., object]], methods)
         self.words = Counter(f"▁{word}" for sentence in sentences for word in sentence.split())
-        self.merges = byte_pair.learn_merges(self.words, num_merges)
+
+    @functools.cached_property
+    def merges(self) -> list[Pair]:
+        return byte_pair.learn_merges(self.words, self.num_merges)
 
     def ids(self, text: str) -> list[int]:
         """Return the ids of a text; they must be integers and end with END_ID."""
@@ -430,7 +449,7 @@ _APART = ["a part of the cat", "the Cat sat apart", "The cats part < a > b"]
 def _examine_order(candidate: object, thorough: bool) -> None:
     corpora = [(["aaa ad ac"], 3), (_APART, 12)]
     if thorough:
-        corpora.append(([" ".join(pair.src) for pair in toy.load("train", 60)], 60))
+        corpora.append(([" ".join(pair.src) for pair in toy.load("train", 7)], 31))
     for sentences, num_merges in open_call.new("order", corpora):
         reading = _Reading(candidate, sentences, num_merges)
         text = " ".join(sentences)
@@ -491,9 +510,9 @@ def _cut(words: Iterable[str], merges: Sequence[Pair], mark: str = "▁") -> dic
     }
 
 
-def _examine_capitals(candidate: object, thorough: bool) -> None:
+def _examine_capitals(candidate: object) -> None:
     reading = _Reading(candidate, _APART, 12)
-    for lower, upper in open_call.new("capitals", [("the", "The"), ("cat", "Cat")]):
+    for lower, upper in (("the", "The"), ("cat", "Cat")):
         if reading.ids(lower) == reading.ids(upper):
             raise reading.failed(
                 f"Capital letters: “{lower}” and “{upper}” have the same ids, so that decode "
@@ -575,10 +594,10 @@ def _examine_spelled_out(candidate: object, thorough: bool) -> None:
         )
 
 
-def _examine_unknown(candidate: object, thorough: bool) -> None:
+def _examine_unknown(candidate: object) -> None:
     reading = _Reading(candidate, _APART, 12)
     texts = {"cät": 1, "the 猫": 1, "ççc": 2, "cat": 0, "zzz cat zzz": 6, "the cat?": 1}
-    for text, unknown in open_call.new("unknown", texts.items()):
+    for text, unknown in texts.items():
         ids = reading.ids(text)
         found = ids.count(UNK_ID)
         if found == unknown:
@@ -600,7 +619,7 @@ def _examine_unknown(candidate: object, thorough: bool) -> None:
 def _examine_all(candidate: object, thorough: bool) -> None:
     corpora = [(_APART, 0), (_APART, 12), (["Où est l’été ?"], 3)]
     if thorough:
-        corpora.append(([pair.src_text for pair in toy.load("test", 50)], 50))
+        corpora.append(([pair.src_text for pair in toy.load("test", 5)], 17))
     for sentences, num_merges in open_call.new("round trip", corpora):
         reading = _Reading(candidate, sentences, num_merges)
         for text in (*sentences, ""):
@@ -609,10 +628,10 @@ def _examine_all(candidate: object, thorough: bool) -> None:
 
 _SYMPTOMS = {
     "subwords": _examine_order,
-    "capital letters": _examine_capitals,
+    "capital letters": lambda candidate, _: open_call.once(_examine_capitals, candidate),
     "word boundaries": _examine_boundaries,
     "special tokens": _examine_spelled_out,
-    "unknown characters": _examine_unknown,
+    "unknown characters": lambda candidate, _: open_call.once(_examine_unknown, candidate),
     "round trip": _examine_all,
 }
 

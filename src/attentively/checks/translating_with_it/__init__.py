@@ -23,11 +23,11 @@ from attentively.checks import (
     describe,
     expect_pair,
     once_solved,
+    open_call,
     show,
 )
 from attentively.checks.compare import copied
 from attentively.checks.given_models import copy_of
-from attentively.checks.question import Results
 from attentively.checks.recordings import Topic
 from attentively.checks.student_modules import shaken, sizes_of
 from attentively.checks.trained_translator import TRANSFORMER
@@ -89,8 +89,12 @@ class _Model(plain_transformer.Transformer):
         return f"a {config.norm}-norm Transformer of {layers} with {config.num_heads} heads in each"
 
 
+@functools.cache
 def small_model(**sizes: Any) -> nn.Module:
-    """Return a model with random parameters, large enough that its outputs differ."""
+    """Return a model with random parameters, large enough that its outputs differ.
+
+    All calls of an answer get the same one, which grading then sends once; see `_with_new_models`.
+    """
     return copy_of(_small_model(**sizes))
 
 
@@ -113,10 +117,17 @@ def _small_model(d_model: int, num_heads: int, num_layers: int, norm: str, seed:
     return model.requires_grad_(False)
 
 
+@functools.cache
 def attention_of(layer: str, **sizes: Any) -> nn.Module:
     """Return the attention of this name in the last decoder layer of a small model."""
-    decoder = cast(plain_transformer.Decoder, small_model(**sizes).decoder)
-    return cast(nn.Module, getattr(decoder.layers[-1], layer))
+    decoder = cast(plain_transformer.Decoder, _small_model(**sizes).decoder)
+    return copy_of(getattr(decoder.layers[-1], layer))
+
+
+def _with_new_models() -> None:
+    """Let the check that begins use new models, whatever an earlier answer did to its own."""
+    small_model.cache_clear()
+    attention_of.cache_clear()
 
 
 def trained_model() -> nn.Module:
@@ -164,13 +175,14 @@ def ready() -> None:
     print(f"PyTorch {torch.__version__}. The trained Transformer has {count:,} parameters. Ready.")
 
 
-def _counted(candidate: object, inputs: Inputs) -> dict[str, list[torch.Size]]:
+def _counted(candidate: object, inputs: Inputs, *names: str) -> dict[str, list[torch.Size]]:
     """Return the shapes, (batch, length), that run through parts of the model in one call.
 
-    These are the first layer of both stacks, the projection of the memory, and the output layer.
+    The parts are the first layer of both stacks, the projection of the memory, and the output
+    layer. One recorded case is enough, because an answer has the same loops in all cases.
     """
     given = {name: copied(value) for name, value in inputs.items()}
-    model = cast(Any, given["model"])
+    given["model"] = model = copy_of(cast(nn.Module, given["model"]))  # which gets hooks
     layer = model.decoder.layers[0]
     watched = {
         "encoder": model.encoder.layers[0].feed_forward,
@@ -178,9 +190,9 @@ def _counted(candidate: object, inputs: Inputs) -> dict[str, list[torch.Size]]:
         "memory": layer.cross_attention.key_projection,
         "output": model.output,
     }
-    shapes: dict[str, list[torch.Size]] = {name: [] for name in watched}
-    for name, module in watched.items():
-        module.register_forward_pre_hook(
+    shapes: dict[str, list[torch.Size]] = {name: [] for name in names}
+    for name in names:
+        watched[name].register_forward_pre_hook(
             lambda _, args, name=name: shapes[name].append(args[0].shape[:-1])
         )
     call(candidate, given)
@@ -202,13 +214,18 @@ def _counted(candidate: object, inputs: Inputs) -> dict[str, list[torch.Size]]:
 )
 def greedy(candidate: object, thorough: bool = False) -> None:
     """Check greedy decoding of whole batches: on small models, then on the trained one."""
-    _topic.examine("greedy", candidate, thorough, afterwards=_expect_few_runs)
+    _with_new_models()
+    _topic.examine("greedy", candidate, thorough)
+    open_call.once(_expect_few_runs, candidate)
 
 
-def _expect_few_runs(candidate: object, results: Results, inputs: Inputs) -> None:
-    shapes = _counted(candidate, inputs)
+def _expect_few_runs(candidate: object) -> None:
+    """Require one run of the encoder, and no run of the decoder after all sentences have ended."""
+    recorded = _topic.recording("greedy").cases[1]
+    inputs = recorded.case.inputs
+    shapes = _counted(candidate, inputs, "encoder", "decoder")
     encoder, decoder = len(shapes["encoder"]), len(shapes["decoder"])
-    (right,) = results.values()
+    (right,) = recorded.expected.values()
     steps = max(len(ids) + (len(ids) < inputs["max_len"]) for ids in right)
     if encoder != 1:
         raise CheckFailed(
@@ -329,6 +346,7 @@ def cache(
         scores, grown = expect_pair(answer, ("scores", "cache"), inputs)
         return scores, _tidy_cache(grown, inputs, "the cache that step returns")
 
+    _with_new_models()
     _topic.examine(
         "project",
         project,
@@ -337,11 +355,14 @@ def cache(
     )
     _topic.examine("attend", attend, thorough)
     _topic.examine("start", start, thorough, tidy=partial(_tidy_cache, what="what start returns"))
-    _topic.examine("step", step, thorough, tidy=tidy_step, afterwards=_expect_one_word)
+    _topic.examine("step", step, thorough, tidy=tidy_step)
+    open_call.once(_expect_one_word, step)
 
 
-def _expect_one_word(candidate: object, results: Results, inputs: Inputs) -> None:
-    shapes, rows = _counted(candidate, inputs), len(inputs["tgt"])
+def _expect_one_word(candidate: object) -> None:
+    """Require that only the new one of two words passes through the layers."""
+    inputs = _topic.recording("step").cases[1].case.inputs
+    shapes, rows = _counted(candidate, inputs, "decoder", "memory"), len(inputs["tgt"])
     words = sum(each.numel() for each in shapes["decoder"])
     if words > rows:
         raise CheckFailed(
@@ -371,13 +392,17 @@ def _expect_one_word(candidate: object, results: Results, inputs: Inputs) -> Non
 )
 def beam(select: object, beam_search: object, thorough: bool = False) -> None:
     """Check the rows of a cache, then the search: on small models, then on the trained one."""
+    _with_new_models()
     tidy = partial(_tidy_cache, what="what select returns")
     _topic.examine("select", select, thorough, tidy=tidy)
-    _topic.examine("beam_search", beam_search, thorough, afterwards=_expect_one_batch)
+    _topic.examine("beam_search", beam_search, thorough)
+    open_call.once(_expect_one_batch, beam_search)
 
 
-def _expect_one_batch(candidate: object, results: Results, inputs: Inputs) -> None:
-    shapes = _counted(candidate, inputs)
+def _expect_one_batch(candidate: object) -> None:
+    """Require one run of the encoder, and one run of the decoder for each step of the search."""
+    inputs = _topic.recording("beam_search").cases[0].case.inputs
+    shapes = _counted(candidate, inputs, "encoder", "decoder", "output")
     encoder = len(shapes["encoder"])
     steps = shapes["decoder"] or shapes["output"]  # the package's step runs no layer of it
     most = max((rows for rows, *_ in steps), default=0)

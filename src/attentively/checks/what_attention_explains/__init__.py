@@ -182,7 +182,7 @@ class Studio:
                     f"scene={dict(scene)} must contain a value for each of {list(self.options)}"
                 )
         places = [values.index(scene[factor]) for factor, values in self.options.items()]
-        return torch.tensor(places).reshape(1, -1, 1).expand(1, -1, 3) / 4
+        return torch.tensor([[[place / 4] * 3 for place in places]])
 
     def __repr__(self) -> str:
         return "a function that renders scenes"
@@ -196,14 +196,14 @@ class Follower:
 
     def __init__(self, options: Options, classes: Sequence[int], name: str) -> None:
         """Take the classes of all scenes, in the order of `itertools.product`."""
-        self.classes = torch.tensor(classes).reshape(*map(len, options.values()))
+        predicted = nn.functional.one_hot(torch.tensor(classes), max(2, max(classes) + 1))
+        self.predicted = predicted.reshape(*map(len, options.values()), -1)
         self.name = name
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return the logits (n, classes) of images (n, 1, height, width)."""
         places = (4 * images[:, 0, :, 0]).round().long()
-        found = self.classes[tuple(places.T)]
-        predicted = nn.functional.one_hot(found, max(2, int(self.classes.max()) + 1))
+        predicted = self.predicted[places.unbind(1)]
         return predicted * (1 + images.mean(dim=(1, 2, 3)).unsqueeze(-1))
 
     def __repr__(self) -> str:
