@@ -81,6 +81,7 @@ def greedy(step, max_len):
 
 def greedy_cases(thorough: bool) -> Iterator[Case]:
     asked = [(ONE_WORD, 5), (TWO_WORDS, 5), (AGAIN, 7), (NOTHING, 3), (AGAIN, 2), (AGAIN, 4)]
+    asked.append((LONG, 60))
     if thorough:
         asked += [(random_table(seed, 3, 3), max_len) for seed in (1, 2, 5) for max_len in (2, 7)]
     return on_tables(("max_len",), asked)

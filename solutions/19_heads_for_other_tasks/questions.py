@@ -368,7 +368,7 @@ class LanguageModel(nn.Module):
 
 def language_model_cases(thorough: bool) -> Iterator[Case]:
     sizes = [
-        (7, 4, 1, (1, 3)), (11, 6, 1, (2, 5)),
+        (7, 4, 1, (1, 3)), (11, 6, 2, (2, 5)),
         *[(5, 2, 2, (1, 1)), (13, 8, 1, (2, 131))] * thorough,
     ]  # fmt: skip
     for vocab_size, d_model, num_layers, shape in sizes:

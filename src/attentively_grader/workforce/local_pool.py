@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import site
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ from attentively_grader.intake.tasks import JobRunner, PoolFactory
 
 if TYPE_CHECKING:
     from attentively_grader.workforce.worker_pool import WorkerPool
+
+OPTIMIZERS = re.compile(r"\boptim\b")
+"""The name of PyTorch's module of optimizers in a notebook."""
+WARM_OPTIMIZER = "attentively_grader.workforce.warm_up_optimizer"
 
 
 def pool_factory(workers: int | None, sandboxed: bool) -> PoolFactory:
@@ -51,7 +56,7 @@ def create_pool(
 
 def preload(prepared: Sequence[Prepared]) -> list[str]:
     """Return the modules that the assignments import, for preloading."""
-    return sorted({name for each in prepared for name in imported(each)})
+    return sorted({name for each in prepared for name in (*imported(each), *_warming(each))})
 
 
 def cores() -> int:
@@ -72,6 +77,17 @@ def importable(course: Course) -> list[Path]:
             lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
             folders += [Path(line) for line in lines if line.startswith("/")]
     return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+
+
+def _warming(prepared: Prepared) -> list[str]:
+    """Return the module that warms up an optimizer if the tests or the solution may create one."""
+    found = any(
+        OPTIMIZERS.search(cell["source"])
+        for notebook in (*prepared.notebooks.values(), *prepared.solutions.values())
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "code"
+    )
+    return [WARM_OPTIMIZER] * found
 
 
 def imported(prepared: Prepared) -> set[str]:

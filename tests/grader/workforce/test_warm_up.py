@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from attentively_grader.course.preparation import Prepared
+from attentively_grader.workforce.local_pool import WARM_OPTIMIZER, preload
 from attentively_grader.workforce.worker_pool import WARM
 
 FIRST_STEPS = """
@@ -33,7 +35,10 @@ figure = matplotlib.figure.Figure()
 FigureCanvasAgg(figure)
 figure.subplots().plot([1, 2])
 figure.savefig(io.BytesIO(), format="png")
-print(json.dumps({**left, "new": sorted(set(sys.modules) - before)}))
+new = sorted(set(sys.modules) - before)
+torch.optim.Adam([weight])
+optimizer = sorted(set(sys.modules) - before - {*new})
+print(json.dumps({**left, "new": new, "optimizer": optimizer}))
 """
 
 
@@ -59,6 +64,32 @@ def test_the_first_steps_import_nothing_that_takes_long():
     for key in ("figures", "backend", "threads"):
         assert rehearsed[key] == without[key]
     assert rehearsed["figures"] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_where_a_notebook_trains_the_first_optimizer_imports_nothing():
+    without, warm = first_steps(*WARM), first_steps(*WARM, WARM_OPTIMIZER)
+    assert "torch._dynamo" in without["optimizer"]
+    assert warm["optimizer"] == []
+    for key in ("figures", "backend", "threads"):
+        assert warm[key] == without[key]
+
+
+@pytest.mark.parametrize(
+    ("tests", "solution", "kind", "warm"),
+    [
+        ("x = 1", "optimizer = torch.optim.SGD([x], 0.1)", "code", True),
+        ("from torch import optim", "x = 1", "code", True),
+        ("x = 1", "optimize(x)", "code", False),
+        ("x = 1", "Use torch.optim.", "markdown", False),
+    ],
+)
+def test_an_optimizer_is_created_beforehand_where_the_tests_or_the_solution_may(
+    tests, solution, kind, warm
+):
+    cells = [{"cells": [{"cell_type": kind, "source": source}]} for source in (tests, solution)]
+    prepared = Prepared({"one": cells[0]}, {"one": cells[1]}, {}, {}, "", "")
+    assert (WARM_OPTIMIZER in preload([prepared])) == warm
 
 
 def test_the_grader_starts_without_the_parser_of_a_format_that_no_notebook_has():
