@@ -16,7 +16,13 @@ import torch
 from assignments import ASSIGNMENTS
 from notebook_tools import ROOT
 
-from attentively.checks import CheckFailed, Parts, positional_encoding, recordings
+from attentively.checks import (
+    CheckFailed,
+    Parts,
+    positional_encoding,
+    recordings,
+    trained_translator,
+)
 from attentively.checks.behaviours import behaviours
 from attentively.checks.calls import call_twice
 from attentively.checks.compare import READ, copied
@@ -53,7 +59,11 @@ def references(folder, module):
 
 
 def test_prepared_recordings_are_found_from_any_folder(tmp_path, monkeypatch):
-    """The right answers run once for a class; a mistake runs when an answer is to be explained."""
+    """The right answers run once for a class; a mistake runs when an answer is to be explained.
+
+    The translations that the checks compare with are computed once, too.
+    """
+    trained_translator._reference.cache_clear()
     assignment = next(each for each in ASSIGNMENTS if each.name.startswith("13_"))
     text = assignment.questions.read_text(encoding="utf-8")
     folders = [tmp_path / name / assignment.name for name in ("first", "second")]
@@ -63,12 +73,11 @@ def test_prepared_recordings_are_found_from_any_folder(tmp_path, monkeypatch):
     recordings.prepare(folders[0].parent)
     shutil.rmtree(folders[0])
     monkeypatch.setenv(recordings.VARIABLE, str(folders[1].parent))
-    shift = next(
-        each
-        for each in recordings.questions_in(recordings.load_questions(assignment.questions))
-        if each.name == "shift"
-    )
+    parts = recordings.load_questions(assignment.questions).PARTS
+    (shift,), (sinusoids,) = parts["rotation"], parts["matrix"]
     monkeypatch.delattr(Question, "record")
+    monkeypatch.delattr(trained_translator, "load_pretrained")
+    positional_encoding.matrix(sinusoids.answer, thorough=True)
     positional_encoding.rotation(shift.answer, thorough=True)
     said, wrong = shift.wrong()[0]
     with pytest.raises(CheckFailed, match=re.escape(said[:20])):

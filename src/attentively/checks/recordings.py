@@ -5,7 +5,9 @@ recordings.json, tensors in recordings.safetensors. They contain no code. The fu
 which work is graded, are in the instructor's folder: solutions/NN_topic/questions.py.
 """
 
+import contextlib
 import functools
+import io
 import json
 import linecache
 import os
@@ -15,6 +17,7 @@ from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
+from unittest import mock
 
 import torch
 from safetensors.torch import load_file, save
@@ -133,7 +136,8 @@ def questions_in(module: Any) -> list[Question]:
 def prepare(folder: Path) -> None:
     """Make all recordings of the instructor's questions in a folder, before students are graded.
 
-    They are kept by the text of the questions, so that they are found from any other folder.
+    They are kept by the text of the questions, so that they are found from any other folder. Then
+    each check examines the instructor's answers, so that what it keeps for later calls is there.
     """
     for path in sorted(folder.glob(f"[0-9][0-9]_*/{QUESTIONS}")):
         topic = pkgutil.resolve_name(f"{__package__}.{path.parent.name[3:]}")
@@ -141,6 +145,19 @@ def prepare(folder: Path) -> None:
         for question in _questions(text):
             if question.cases is not None:
                 _thorough_ways(Path(topic.__file__).parent, text, question.name)
+        with mock.patch.dict(os.environ, {VARIABLE: str(folder)}):
+            _examine_answers(topic, path)
+
+
+def _examine_answers(topic: Any, path: Path) -> None:
+    """Let each check of a topic examine the instructor's answers, whatever it says of them."""
+    for name, questions in load_questions(path).PARTS.items():
+        with (
+            own_functions.permitting(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.suppress(Exception),
+        ):
+            getattr(topic, name)(*(each.answer for each in questions), thorough=True)
 
 
 @functools.cache
