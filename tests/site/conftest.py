@@ -19,11 +19,11 @@ MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder; the first of them may have to build the book."""
+    """Mark the tests of this folder; the first may have to build the book on a busy machine."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")
-            item.add_marker(pytest.mark.timeout(1200))
+            item.add_marker(pytest.mark.timeout(3000))
 
 
 def find_browser() -> str | None:
