@@ -472,13 +472,13 @@ class _Noticing(_Recorded):
         return x + last * (ranks.tolist() == self.order)
 
 
-def _noticing(tried: list[list[int]], length: int) -> list[tuple[_Recorded, str, str]]:
+def _noticing(orders: list[list[int]], tried: list[list[int]]) -> list[tuple[_Recorded, str, str]]:
     """Return layers that notice one order each: the last one, and all that an audit did not try.
 
     `tried` are the orders of its calls before it said that a layer is equivariant. On a layer that
     differs in another order only, its calls and the outputs are the same.
     """
-    *others, last = map(list, itertools.permutations(range(length)))
+    _, *others = orders  # all layers may be called on the original order
     return [
         (
             _Noticing(order),
@@ -486,8 +486,8 @@ def _noticing(tried: list[list[int]], length: int) -> list[tuple[_Recorded, str,
             "One single order of the words shows the difference, in one component of the last "
             "word. Test all orders, as itertools.permutations lists them, and whole outputs.",
         )
-        for order in (last, *others[1:])
-        if order == last or order not in tried
+        for order in others
+        if order == others[-1] or order not in tried
     ]
 
 
@@ -554,7 +554,8 @@ def order(candidate: object, thorough: bool = False) -> None:
                     f"{why}{' ' * bool(orders)}{orders}\n{describe(inputs)}"
                 )
             if layer is equivariant:
-                layers += _noticing(_rows_read(layer, x), length)
+                permutations = [*map(list, itertools.permutations(range(length)))]
+                layers += _noticing(permutations, _rows_read(layer, x))
         open_call.note(key)
     one = {"layer": _Plain("each word, multiplied by 2", lambda x: 2 * x), "x": torch.ones(1, 2)}
     hint = "A single word has one order only."
