@@ -42,6 +42,9 @@ def planted(
     `ends`, each END is masked if the inputs are corrupted. The first round has the faults `first`
     if they are given. With `repeat`, the first round is repeated after itself and at the end.
     """
+    unknown = {*faults, *(first or ())} - {*FAULTS}
+    if unknown:
+        raise ValueError(f"faults={[*faults]!r} and first={first!r} must be among {[*FAULTS]}")
     begins = None if first is None else tuple(first)
     made = _planted(
         tuple(faults), seed, rounds, tuple(special), everything, stays, ends, begins, repeat
@@ -49,7 +52,7 @@ def planted(
     return [(ids.clone(), read.clone(), wanted.clone()) for ids, read, wanted in made]
 
 
-@functools.cache
+@functools.lru_cache
 def _planted(
     faults: tuple[str, ...],
     seed: int,

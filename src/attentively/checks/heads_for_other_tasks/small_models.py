@@ -34,7 +34,7 @@ def small_encoder(
     return cast(nn.Module, made)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def _encoder(vocab_size: int, d_model: int, num_layers: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):  # the random numbers of a case stay the same
         return plain_transformer.Encoder(vocab_size, d_model, 2, 5, num_layers).eval()

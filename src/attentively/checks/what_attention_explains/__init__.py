@@ -196,8 +196,8 @@ class Follower:
 
     def __init__(self, options: Options, classes: Sequence[int], name: str) -> None:
         """Take the classes of all scenes, in the order of `itertools.product`."""
-        predicted = nn.functional.one_hot(torch.tensor(classes), max(2, max(classes) + 1))
-        self.predicted = predicted.reshape(*map(len, options.values()), -1)
+        found = torch.tensor(classes).reshape(*map(len, options.values()))
+        self.predicted = nn.functional.one_hot(found, max(2, int(found.max()) + 1))
         self.name = name
 
     def __call__(self, images: Tensor) -> Tensor:
