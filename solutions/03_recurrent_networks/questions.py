@@ -68,7 +68,6 @@ def with_gates(case: Case) -> Case:
 
 
 def step_cases(thorough: bool) -> list[Case]:
-    # Lists, here and below, because a case that runs makes a cell, which samples its parameters.
     cases = [with_gates(step(*s)) for s in [(1, 1, 1, False), (1, 1, 2, False), (1, 1, 2)]]
     large = {"x": torch.ones(1, 1), "state": torch.ones(1, 1)}
     case = step(1, 1, 1)

@@ -231,8 +231,8 @@ def step_cases(thorough: bool) -> Iterator[Case]:
         layer("attention", 2, 2, "dot"),
         layer("Linear", 4, 2, False, text=with_rows, weight=torch.tensor(rows)),
     )
-    inputs = step_inputs(2, 5, 3, 7, 11, 13)  # before a case runs: to make its layers samples, too
     yield from cases_of(STEP_NAMES, [by_hand])
+    inputs = step_inputs(2, 5, 3, 7, 11, 13)
     yield Case(learning(inputs, "embedded"), results=("state",))
     yield Case(learning(inputs, "state", "keys"), results=("vector", "weights"))
     for sizes in [(1, 1, 2, 3, 5, 7), (7, 5, 13, 2, 3, 11)] * thorough:
@@ -374,7 +374,6 @@ def one_way_only(way: str) -> Case:
 
 
 def fed_cases(thorough: bool) -> list[Case]:
-    # A list, because a case that runs makes its layers, which samples other numbers for the next.
     cases = [Case(fed_inputs(*sizes)) for sizes in FED_SIZES]
     cases += [one_way_only("vectors"), one_way_only("states")]
     inputs = fed_inputs(2, 2, 2, 4, 3, 5, 2, 7, scale=1.0)

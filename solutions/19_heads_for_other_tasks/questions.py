@@ -277,10 +277,6 @@ def random_classifier_case(d_model: int, num_labels: int, num_layers: int) -> Ca
 
 
 def classifier_cases(thorough: bool) -> list[Case]:
-    """Return a list, which is made before answers sample numbers: open cases are always the same.
-
-    Grading then examines only the further ones with `thorough`.
-    """
     table = torch.tensor([[90.0, 70]] * 4 + [[1.0, 0], [3, 2], [2, 4]])
     output = {
         "weight": torch.tensor([[1.0, 0], [0, 1], [1, 1]]),

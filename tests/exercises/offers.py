@@ -59,6 +59,8 @@ def offers() -> list[Offer]:
     for name in _modules():
         module = importlib.import_module(name)
         for key, value in vars(module).items():
+            if hasattr(value, "cache_clear"):  # a cache would keep what it returns
+                value = value.__wrapped__
             if not isinstance(value, types.FunctionType | type) or value.__module__ != name:
                 continue
             if key.startswith("_") and not name.startswith("attentively.checks"):

@@ -136,7 +136,11 @@ class Question:
     results: Mapping[str, str] = field(default_factory=dict)
     """See `Recording.results`."""
     cases: Callable[[bool], Iterable[Case]] | None = None
-    """Yield the cases, with `thorough` further ones; None if a part is examined by code alone."""
+    """Yield the cases, with `thorough` further ones; None if a part is examined by code alone.
+
+    Where the further ones come last, the random numbers of the open ones are the same with them,
+    and grading examines no open case twice.
+    """
     mistakes: Mapping[str, Mistake | list[Mistake]] = field(default_factory=dict)
     """What to say of each mistake, and the mistake: see `edits`."""
     look: tuple[str, ...] = ()
@@ -184,16 +188,15 @@ class Question:
     def record(self, thorough: bool = False, way: str = "") -> Recording:
         """Run the right answer and the mistakes on the cases.
 
-        With `thorough`, the cases are made first, and a mistake runs when its results are first
-        read: to explain a wrong answer. Otherwise, answers and mistakes run between the cases, so
-        that the inputs depend on the random numbers that they sample, as in building an instance.
+        The cases are made first, so that no input depends on random numbers that an answer samples,
+        as in building an instance. With `thorough`, a mistake runs when its results are first read:
+        to explain a wrong answer.
         """
         assert self.cases is not None
         right, wrong = self.right(way), self._wrong()
         with _seeded():
             recorded = []
-            cases = self.cases(thorough)
-            for case in [*cases] if thorough else cases:
+            for case in [*self.cases(thorough)]:
                 ready = _with_fresh_inputs(case)
                 results = [partial(self._outputs_or_none, make, ready) for _, make in wrong]
                 recorded.append(

@@ -142,16 +142,17 @@ def prepare(folder: Path) -> None:
     for path in sorted(folder.glob(f"[0-9][0-9]_*/{QUESTIONS}")):
         topic = pkgutil.resolve_name(f"{__package__}.{path.parent.name[3:]}")
         text = path.read_text(encoding="utf-8")
-        for question in _questions(text):
+        module = _instructors(text)
+        for question in questions_in(module):
             if question.cases is not None:
                 _thorough_ways(Path(topic.__file__).parent, text, question.name)
         with mock.patch.dict(os.environ, {VARIABLE: str(folder)}):
-            _examine_answers(topic, path)
+            _examine_answers(topic, module.PARTS)
 
 
-def _examine_answers(topic: Any, path: Path) -> None:
+def _examine_answers(topic: Any, parts: Mapping[str, list[Question]]) -> None:
     """Let each check of a topic examine the instructor's answers, whatever it says of them."""
-    for name, questions in load_questions(path).PARTS.items():
+    for name, questions in parts.items():
         with (
             own_functions.permitting(),
             contextlib.redirect_stdout(io.StringIO()),
@@ -161,10 +162,10 @@ def _examine_answers(topic: Any, path: Path) -> None:
 
 
 @functools.cache
-def _questions(text: str) -> list[Question]:
-    """Return the questions in the text of the instructor's module."""
+def _instructors(text: str) -> Any:
+    """Return the instructor's module with this text."""
     with own_functions.permitting():
-        return questions_in(_module(f"the instructor's {QUESTIONS}, {hash(text)}", text))
+        return _module(f"the instructor's {QUESTIONS}, {hash(text)}", text)
 
 
 @functools.cache
@@ -175,7 +176,7 @@ def _thorough_ways(folder: Path, text: str, name: str) -> dict[str, Recording]:
     """
     known = _ways_in(stored(folder), name)
     with own_functions.permitting():
-        questions = [each for each in _questions(text) if each.name == name]
+        questions = [each for each in questions_in(_instructors(text)) if each.name == name]
         recordings = _ways_in(_record(questions, thorough=True), name)
     return {way: _marked(each, known.get(way)) for way, each in recordings.items()}
 

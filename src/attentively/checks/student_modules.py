@@ -4,7 +4,6 @@ The checks of the whole Transformer load the weights by the names of the paramet
 what the student's module then outputs.
 """
 
-import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast
@@ -22,8 +21,8 @@ from attentively.checks import (
     in_32_bits,
     known,
 )
-from attentively.checks.trained_translator import TRANSFORMER
-from attentively.models.checkpoints import Checkpoint, load_pretrained
+from attentively.checks.trained_translator import TRANSFORMER, trained
+from attentively.models.checkpoints import Checkpoint
 from attentively.models.configs import TransformerConfig
 from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
 
@@ -215,15 +214,9 @@ def sizes_of(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-@functools.cache
-def trained() -> Checkpoint:
-    """Return the trained Transformer's translator, which nobody may change."""
-    return load_pretrained(TRANSFORMER)
-
-
 def translator(candidate: object) -> Checkpoint:
     """Return the trained Transformer's translator, its weights in the student's model."""
-    checkpoint = trained()
+    checkpoint = trained(TRANSFORMER)
     config = cast(TransformerConfig, checkpoint.model.config)
     made = cast(Any, candidate)(*sizes_of(config).values()).eval()
     made.load_state_dict(checkpoint.model.state_dict())

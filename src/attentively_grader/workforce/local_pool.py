@@ -55,7 +55,7 @@ def create_pool(
 
 
 def preload(prepared: Sequence[Prepared]) -> list[str]:
-    """Return the modules that the assignments import, for preloading."""
+    """Return the modules to import beforehand: those of the assignments, and what warms up."""
     return sorted({name for each in prepared for name in (*imported(each), *_warming(each))})
 
 

@@ -51,9 +51,9 @@ from attentively.checks.student_modules import (
     expect_learned,
     run,
     state_of,
-    trained,
     translator,
 )
+from attentively.checks.trained_translator import TRANSFORMER, trained
 from attentively.data.batches import pad
 from attentively.generation.generate import translate
 from attentively.layers.feed_forward import FeedForward
@@ -87,7 +87,7 @@ progress = _parts.progress
 def ready() -> None:
     """Say that the package, its trained Transformer and these checks work."""
     _parts.explain_undefined_names()
-    count = sum(each.numel() for each in trained().model.parameters())
+    count = sum(each.numel() for each in trained(TRANSFORMER).model.parameters())
     print(f"PyTorch {torch.__version__}. The trained Transformer has {count:,} parameters. Ready.")
 
 
@@ -473,7 +473,7 @@ def _expect_model_dropped(candidate: object, recorded: Recorded) -> None:
 
 def _expect_same_translations(candidate: object) -> None:
     sentences, expected = [*TRANSLATIONS], [*TRANSLATIONS.values()]
-    model, src_tokenizer, tgt_tokenizer = trained().translator()
+    model, src_tokenizer, tgt_tokenizer = trained(TRANSFORMER).translator()
     src = pad([src_tokenizer.encode(each) for each in sentences], PAD_ID)
     tgt = pad([target_ids(tgt_tokenizer, each) for each in expected], PAD_ID)
     given = {"src": src, "src_mask": padding_mask(src, PAD_ID), "tgt": tgt}

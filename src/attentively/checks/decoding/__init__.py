@@ -5,7 +5,6 @@ part. The tables of part 2 are searched, and greedy search and beam search are a
 the package's on a trained translation model.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from attentively.checks import (
 from attentively.checks.compare import InRows
 from attentively.checks.question import Recorded
 from attentively.checks.recordings import Topic
+from attentively.checks.trained_translator import trained
 from attentively.data import toy
 from attentively.data.batches import collate, encode_pairs
 from attentively.data.pairs import Pair
@@ -42,7 +42,7 @@ from attentively.generation.search import (
     next_log_probabilities,
 )
 from attentively.generation.search import beam_search as packages_search
-from attentively.models.checkpoints import Checkpoint, load_pretrained
+from attentively.models.checkpoints import load_pretrained
 from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
 from attentively.models.seq2seq import Seq2Seq
 from attentively.tokens.vocabulary import END_ID, START_ID
@@ -155,22 +155,16 @@ def translator() -> Seq2Seq:
 
 def sentences(number: int, clauses: int) -> tuple[Tensor, Tensor]:
     """Return sources and targets of `clauses` clauses that the model has not seen in training."""
-    _, src_tokenizer, tgt_tokenizer = _trained().translator()
+    _, src_tokenizer, tgt_tokenizer = trained(MODEL).translator()
     pairs = toy.load("validation", number, clauses=(clauses,))
     texts = [Pair(pair.src_text, pair.tgt_text) for pair in pairs]
     batch = collate(encode_pairs(texts, src_tokenizer, tgt_tokenizer))
     return batch.src, batch.tgt
 
 
-@functools.cache
-def _trained() -> Checkpoint:
-    """Return the trained model that students' code does not get."""
-    return load_pretrained(MODEL)
-
-
 def _source(sentence: str) -> Tensor:
     """Return the ids of a sentence for the trained model, of shape (1, src_len)."""
-    _, src_tokenizer, tgt_tokenizer = _trained().translator()
+    _, src_tokenizer, tgt_tokenizer = trained(MODEL).translator()
     return collate(encode_pairs([Pair(sentence, "")], src_tokenizer, tgt_tokenizer)).src
 
 
@@ -191,7 +185,7 @@ def translation_step(src: Tensor, forbidden_ids: Sequence[int] = FORBIDDEN_IDS) 
 
 def words(ids: Iterable[int], side: str = "tgt") -> str:
     """Return the words of token ids, without special tokens."""
-    _, src_tokenizer, tgt_tokenizer = _trained().translator()
+    _, src_tokenizer, tgt_tokenizer = trained(MODEL).translator()
     return (tgt_tokenizer if side == "tgt" else src_tokenizer).decode(ids)
 
 
@@ -247,7 +241,7 @@ def _expect_translation(candidate: object) -> None:
     src = _source(SENTENCE)
     shown = {"sentence": SENTENCE, "max_len": 60}
     answer = _ask(candidate, (translation_step(src), 60), shown, call)
-    (found,) = greedy_search(cast(Seq2Seq, _trained().model), src, 60)
+    (found,) = greedy_search(cast(Seq2Seq, trained(MODEL).model), src, 60)
     expected = [found.ids, found.log_probability]
     hint = "All tables were right. Does your code depend on the vocabulary size?"
     expect_value(answer, expected, "the translation", shown, hint=hint)
@@ -502,7 +496,7 @@ def _expect_translations(candidate: object, beam_size: int, alpha: float) -> Non
     shown = {"sentence": SENTENCE, "beam_size": beam_size, "max_len": 60, "alpha": alpha}
     given = (translation_step(src), beam_size, 60, alpha)
     answer = _ask(candidate, given, shown, call)
-    (found,) = packages_search(cast(Seq2Seq, _trained().model), src, 60, beam_size, alpha)
+    (found,) = packages_search(cast(Seq2Seq, trained(MODEL).model), src, 60, beam_size, alpha)
     over = [hypothesis for hypothesis in found if hypothesis.finished]
     expected = [over[0].ids, [hypothesis.score for hypothesis in over]]
     pairs = cast(list[Any], answer)

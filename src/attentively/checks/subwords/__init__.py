@@ -32,6 +32,7 @@ from attentively.checks import (
 from attentively.checks.compare import as_plain, refuse_floats
 from attentively.checks.question import Recorded
 from attentively.checks.recordings import Topic
+from attentively.checks.trained_translator import trained
 from attentively.data import toy
 from attentively.generation.generate import translate
 from attentively.models.checkpoints import Checkpoint, load_pretrained
@@ -193,15 +194,9 @@ def _as_pair(value: object) -> Pair | None:
 
 
 @functools.cache
-def _trained() -> Checkpoint:
-    """Return the trained model for the check, which does not change it."""
-    return load_pretrained(MODEL)
-
-
-@functools.cache
 def _opened() -> tuple[tokenizers.Tokenizer, list[Pair], dict[str, int]]:
     """Return the library's tokenizer inside that of the trained model, its merges and its ids."""
-    described = json.loads(_trained().translator().src_tokenizer.to_json())["library"]
+    described = json.loads(trained(MODEL).translator().src_tokenizer.to_json())["library"]
     library = tokenizers.Tokenizer.from_str(json.dumps(described))
     merges = [(left, right) for left, right in described["model"]["merges"]]
     return library, merges, described["model"]["vocab"]
@@ -211,7 +206,7 @@ class _Pieces:
     """A tokenizer with the library's normalisation and pre-tokenizer, and the student's merges."""
 
     def __init__(self, piece_ids: object) -> None:
-        self.inside = _trained().translator().src_tokenizer
+        self.inside = trained(MODEL).translator().src_tokenizer
         self.library, self.merges, self.ids = _opened()
         self.piece_ids = piece_ids
 
@@ -280,7 +275,7 @@ def _expect_same_translations(piece_ids: object, thorough: bool) -> None:
         expect_value(answer, expected, "the ids of piece_ids", inputs, hint=hint)
     for sentence in open_call.new("translation", SENTENCES[:1]):
         old = _translation(sentence)
-        fed = replace(_trained(), src_tokenizer=mine)
+        fed = replace(trained(MODEL), src_tokenizer=mine)
         new = translate(fed, [sentence], beam_size=1)[0].text
         if old != new:
             raise CheckFailed(
@@ -292,7 +287,7 @@ def _expect_same_translations(piece_ids: object, thorough: bool) -> None:
 @functools.cache
 def _translation(sentence: str) -> str:
     """Return the translation by the trained model."""
-    return translate(_trained(), [sentence], beam_size=1)[0].text
+    return translate(trained(MODEL), [sentence], beam_size=1)[0].text
 
 
 # Part 4
