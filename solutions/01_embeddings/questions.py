@@ -253,17 +253,19 @@ FOR_PADDING = (
 
 def rows_cases(thorough: bool) -> Iterator[Case]:
     asked = [[2, 5], [3, 1, 3], [2, 0, 4, 0, 2], [[4, 0, 2], [2, 7, 4]], [0, 0], [HUGE, 3, HUGE]]
-    several = [torch.tensor(each) for each in asked]
-    if thorough:
-        shapes: list[tuple[int, ...]] = [(2, 3, 5), (11,), ()]
-        several += [random_ids(*shape, vocab_size=7) for shape in shapes]
-        several.append(torch.tensor([[HUGE - 2, 0], [HUGE, HUGE - 2]]))
-    for ids in several:
+
+    def noted(ids: Tensor) -> Case:
         note = FOR_HUGE if ids.max() > 100 else "" if ids.any() else FOR_PADDING
-        yield Case({"ids": ids, "upstream": random_gradients(ids, 2)}, note=note)
+        return Case({"ids": ids, "upstream": random_gradients(ids, 2)}, note=note)
+
+    yield from [noted(torch.tensor(each)) for each in asked]
     # The gradients of word 2 sum to 0.
     upstream = torch.tensor([[1.0, -2.0], [0.5, 4.0], [-1.0, 2.0]])
     yield Case({"ids": torch.tensor([2, 5, 2]), "upstream": upstream})
+    if thorough:
+        shapes: list[tuple[int, ...]] = [(2, 3, 5), (11,), ()]
+        yield from [noted(random_ids(*shape, vocab_size=7)) for shape in shapes]
+        yield noted(torch.tensor([[HUGE - 2, 0], [HUGE, HUGE - 2]]))
 
 
 SUMMED = "gradients.index_add_(0, numbers, incoming[used])"

@@ -260,8 +260,7 @@ WRONG = {
             "encode_word(word, merges) -> encode_word(word, merges[:1000])"
         ),
     },
-    "encode_text": {
-    },
+    "encode_text": {},
     "decode_ids": {
         "a single id can contain part of a character": (
             f'{questions.DECODED} -> return "".join(table[index].decode() for index in ids)'

@@ -253,10 +253,10 @@ NO_PAIR_LEFT = (
 
 
 def learning_cases(thorough: bool) -> Iterator[Case]:
-    asked = [*CORPORA, (dict([*TOY_WORDS.items()][:: 5 if thorough else 9]), 25)]
+    asked = [*CORPORA, (dict([*TOY_WORDS.items()][::9]), 25)]
     if thorough:
         french = Counter(word for pair in toy.load("validation", 60) for word in pair.tgt)
-        asked += [*FURTHER_CORPORA, (dict(french), 40)]
+        asked += [*FURTHER_CORPORA, (dict([*TOY_WORDS.items()][::5]), 25), (dict(french), 40)]
     for word_counts, num_merges in asked:
         ends = len(learn_merges(word_counts, num_merges)) < num_merges
         note = NO_PAIR_LEFT if ends else ""

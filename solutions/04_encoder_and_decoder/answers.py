@@ -382,7 +382,8 @@ WRONG = {
         "no gradient flows through them": loss_without_gradient,
         "no gradient reaches the encoder's parameters": loss_without_the_encoder,
         "the gradient of the decoder's parameters is not: a part of it is missing": (
-            "losses[real].sum() -> torch.cat([losses[:, :1].detach(), losses[:, 1:]], 1)[real].sum()"
+            "losses[real].sum() -> "
+            "torch.cat([losses[:, :1].detach(), losses[:, 1:]], 1)[real].sum()"
         ),
         "the mean over all labels of the batch, without padding": "return loss -> return losses",
         "Your code raises AttributeError": "memory).logits -> memory)",

@@ -231,7 +231,9 @@ TEACHER_FORCED_LOSS = Question(
         "The sum is divided by the number of entries of tgt, with <start> and padding. Divide it "
         "by the number of labels without padding.": f"{LOSS} -> losses[real].sum() / tgt.numel()",
         "The sum is divided by the number of tokens of tgt, <start> included. Divide it by the "
-        "number of labels without padding.": f"{LOSS} -> losses[real].sum() / (tgt != PAD_ID).sum()",
+        "number of labels without padding.": (
+            f"{LOSS} -> losses[real].sum() / (tgt != PAD_ID).sum()"
+        ),
         "This is the mean of the means of the sentences, in which a label of a short sentence has "
         "a larger weight. Sum over the whole batch, then divide once.": (
             f"{LOSS} -> ((losses * real).sum(dim=1) / real.sum(dim=1)).mean()"

@@ -239,7 +239,8 @@ WRONG = {
         "the pair. Return the number of clipped matches": [
             "tuple(words[i : i + n]) -> tuple(map(str.lower, words[i : i + n]))",
             "matches = (ours & theirs).total() -> text = ' '.join(['', *reference, ''])\n"
-            "    matches = sum(min(c, text.count(' '.join(['', *g, '']))) for g, c in ours.items())",
+            "    matches = "
+            "sum(min(c, text.count(' '.join(['', *g, '']))) for g, c in ours.items())",
         ],
     },
     "brevity_penalty": {
@@ -325,7 +326,8 @@ WRONG = {
         ],
         "cut inside an n-gram that occurs in the reference": [
             together_if(
-                "hypothesis[i - 1 : i + 2] in [reference[j : j + 3] for j in range(len(reference))]",
+                "hypothesis[i - 1 : i + 2] "
+                "in [reference[j : j + 3] for j in range(len(reference))]",
                 "order = pieces[::-1]",
             ),
             together_if("hypothesis[i : i + 1] == reference[i : i + 1]", "order = pieces[::-1]"),

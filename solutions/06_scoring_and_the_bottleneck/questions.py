@@ -385,7 +385,8 @@ INTERVAL = Question(
         "the score of a sample is computed as the mean of the scores of its items. Pass all items "
         "of the sample to score in one call, because a corpus score is not a mean of sentence "
         "scores.": (
-            "score([items[i] for i in sample]) -> statistics.mean(score([items[i]]) for i in sample)"
+            "score([items[i] for i in sample]) -> "
+            "statistics.mean(score([items[i]]) for i in sample)"
         ),
         ONCE: "for i in sample] -> for i in set(sample)]",
         "the result is the lowest and the highest of all scores. Leave out n // 40 scores at each "

@@ -556,17 +556,16 @@ def answer_cases(thorough: bool) -> Iterator[Case]:
         (torch.tensor([[300.0, -299.0, -300.0]]), [first], rows(1.0, 2.0, 4.0)),
     ]
     made = [(scores, torch.tensor(excluded), values) for scores, excluded, values in stages]
-    if thorough:
-        for q, n, m in ((5, 7, 3), (2, 13, 1), (3, 1, 2)):
-            excluded = torch.rand(q, n) < 0.4
-            excluded[0] = True
-            made.append((10 * torch.randn(q, n), excluded, torch.randn(n, m)))
     yield from cases_of(names, made)
     excluded = torch.rand(3, 5) < 0.3
     excluded[1] = True
     inputs = dict(zip(names, (torch.randn(3, 5), excluded, torch.randn(5, 2)), strict=True))
     yield Case(learning(inputs, "scores", "values"), results=("contexts",), nan=NAN_OF_ALL)
     yield Case(learning(inputs, "scores"), results=("weights",), nan=NAN_OF_ALL)
+    for q, n, m in [(5, 7, 3), (2, 13, 1), (3, 1, 2)] * thorough:
+        excluded = torch.rand(q, n) < 0.4
+        excluded[0] = True
+        yield from cases_of(names, [(10 * torch.randn(q, n), excluded, torch.randn(n, m))])
 
 
 ADDED, EITHER_SCORE = "first + second", "torch.logaddexp(first, second)"

@@ -6,6 +6,7 @@ code in `attentively.checks.additive_attention`.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -219,24 +220,23 @@ def attention_cases(thorough: bool) -> Iterator[Case]:
         hard = {"query": query[1:], "keys": torch.tensor([[[h] for h in values]])}
         yield by_hand(hard | {"mask": torch.tensor([[True, True, False]])}, v)
 
-    sizes = [(2, 3, 5, 7, 11)]
-    if thorough:
-        sizes += [(3, 3, 2, 5, 7), (7, 5, 3, 2, 13), (1, 1, 2, 3, 5)]
-    for place, (batch, src_len, *dims) in enumerate(sizes):
+    def of_size(batch: int, src_len: int, *dims: int) -> Case:
         made = dict(zip(("query_dim", "key_dim", "hidden_dim"), dims, strict=True))
         weights = AdditiveAttention(*dims).state_dict()
         inputs = {"query": random(batch, dims[0]), "keys": random(batch, src_len, dims[1])}
-        empty = inputs | {"mask": last_row_empty(batch, src_len)}
-        if place:
-            yield Case(empty, made, weights)
-            continue
-        yield Case(inputs, made, weights, note=WITHOUT_A_MASK)
-        yield Case(inputs | {"mask": ragged(batch, src_len)}, made, weights)
-        yield Case(inputs | {"mask": torch.rand(batch, src_len) < 0.6}, made, weights)
-        yield Case(learning(empty), made, weights, nan=NAN)
+        return Case(inputs, made, weights)
+
+    case, empty = of_size(2, 3, 5, 7, 11), last_row_empty(2, 3)
+    yield replace(case, note=WITHOUT_A_MASK)
+    for mask in (ragged(2, 3), torch.rand(2, 3) < 0.6):
+        yield replace(case, inputs={**case.inputs, "mask": mask})
+    yield replace(case, inputs=learning({**case.inputs, "mask": empty}), nan=NAN)
     made = {"query_dim": 3, "key_dim": 2, "hidden_dim": 5}
     inputs = learning({"query": random(2, 3), "keys": random(2, 4, 2), "mask": ragged(2, 4)})
     yield Case(inputs, made, AdditiveAttention(3, 2, 5).state_dict(), results=("context",))
+    for size in [(3, 3, 2, 5, 7), (7, 5, 3, 2, 13), (1, 1, 2, 3, 5)] * thorough:
+        case = of_size(*size)
+        yield replace(case, inputs={**case.inputs, "mask": last_row_empty(*size[:2])})
 
 
 SOFTMAX = "scores.softmax(dim=-1)"

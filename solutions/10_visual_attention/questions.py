@@ -27,9 +27,9 @@ def keys_of(feature_map):
 def key_cases(thorough: bool) -> Iterator[Case]:
     small = torch.tensor([[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[10.0, 20, 30], [40, 50, 60]]]])
     maps = [small, torch.randn(2, 3, 3, 3), torch.randn(2, 5, 3, 7)]
+    maps.append(torch.randn(2, 3, 2, 5, requires_grad=True))
     if thorough:
         maps += [torch.randn(1, 7, 1, 5), torch.randn(5, 1, 7, 2), torch.randn(3, 2, 1, 1)]
-    maps.append(torch.randn(2, 3, 2, 5, requires_grad=True))
     return cases_of(["feature_map"], [[each] for each in maps])
 
 
@@ -132,7 +132,7 @@ def layer(kind: str, seed: int, *sizes: int) -> Fresh:
 
 
 def state_cases(thorough: bool) -> Iterator[Case]:
-    for sizes in [*SIZES, *FURTHER_SIZES * thorough, LEARNING]:
+    for sizes in [*SIZES, LEARNING, *FURTHER_SIZES * thorough]:
         batch, locations, key_dim, _, decoder_dim = sizes
         annotations = torch.randn(batch, locations, key_dim, requires_grad=sizes == LEARNING)
         bridge = layer("linear", batch, key_dim, decoder_dim)
@@ -199,7 +199,7 @@ def step_inputs(sizes: tuple[int, ...], learned: bool = False) -> dict[str, Any]
 
 
 def step_cases(thorough: bool) -> Iterator[Case]:
-    for sizes in [*SIZES, *FURTHER_SIZES * thorough]:
+    for sizes in SIZES:
         yield Case(step_inputs(sizes))
     learning = step_inputs(LEARNING, learned=True)
     yield Case(learning, results=("new_state",))
@@ -207,6 +207,8 @@ def step_cases(thorough: bool) -> Iterator[Case]:
     learning = learning | {name: learning[name].detach() for name in ("word", "state")}
     yield Case(learning, results=("context",))
     yield Case(learning, results=("weights",))
+    for sizes in FURTHER_SIZES * thorough:
+        yield Case(step_inputs(sizes))
 
 
 GATED = "context = beta * seen"
@@ -918,11 +920,13 @@ def heat_case(stage: str, maps: Tensor, cell: int, result: str, *real: int, gene
 
 
 def heat_cases(thorough: bool) -> Iterator[Case]:
-    sizes = [(3, 3, 2), (3, 5, 3), *[(5, 3, 4), (3, 4, 1), (4, 3, 5)] * thorough]
-    for of_one_stage in zip(*(stages(*each) for each in sizes), strict=True):
-        yield from of_one_stage
-    for rows, columns, cell in [(2, 3, 4), (1, 2, 3), *[(2, 1, 1), (1, 1, 2)] * thorough]:
-        yield heat_case("small maps", random_weights(rows, columns, 2, 2), cell, HEAT)
+    sizes = [([(3, 3, 2), (3, 5, 3)], [(2, 3, 4), (1, 2, 3)])]
+    sizes += [([(5, 3, 4), (3, 4, 1), (4, 3, 5)], [(2, 1, 1), (1, 1, 2)])] * thorough
+    for large, small in sizes:
+        for of_one_stage in zip(*(stages(*each) for each in large), strict=True):
+            yield from of_one_stage
+        for rows, columns, cell in small:
+            yield heat_case("small maps", random_weights(rows, columns, 2, 2), cell, HEAT)
 
 
 def stages(rows: int, columns: int, cell: int) -> Iterator[Case]:

@@ -58,18 +58,23 @@ def occlusion_cases(thorough: bool) -> Iterator[Case]:
     # Height, width, classes, label, cell, fill.
     sizes = [(2, 3, 3, 1, 1, 0.25), (4, 4, 3, 0, 2, 0.5), (2, 6, 3, 2, 2, -1.0)]
     sizes += [(9, 6, 5, 0, 3, 0.5), (9, 6, 5, 3, 3, 0.5)]
-    sizes += [(5, 7, 2, 1, 1, 0.25), (14, 21, 7, 4, 7, 1.0), (3, 3, 3, 2, 3, 0.0)] * thorough
     names = ("model", "image", "label", "cell", "fill")
-    for height, width, classes, *rest in sizes:
+
+    def of_size(height: int, width: int, classes: int, *rest: float) -> Iterator[Case]:
         layers = layers_of(height * width, 5, classes)
         layers[-1][1].add_(100 * (classes == 5))  # the exponentials of such logits overflow
         given = {"layers": layers, "images": True}
         model = Fresh(checks.network, given, f"a model with {classes} classes")
-        yield from cases_of(names, [(model, torch.rand(1, height, width), *rest)])
+        return cases_of(names, [(model, torch.rand(1, height, width), *rest)])
+
+    for each in sizes:
+        yield from of_size(*each)
     state = sharpened(AttentiveClassifier(SquareEncoder(6), 6, 2)).state_dict()
     model = Fresh(checks.OnSquares, {"state": state}, "the package's classifier of images")
     image = torch.rand(1, 8, 8)
     yield from cases_of(names, [(model, image, label, 2, 0.0) for label in (0, 1)])
+    for each in [(5, 7, 2, 1, 1, 0.25), (14, 21, 7, 4, 7, 1.0), (3, 3, 3, 2, 3, 0.0)] * thorough:
+        yield from of_size(*each)
 
 
 SOFTMAX = "model(pixels.unsqueeze(0)).softmax(dim=-1)[0, label]"
@@ -227,10 +232,12 @@ FURTHER_LENGTHS = [[11], [2, 13, 7, 13]]
 def shuffle_cases(thorough: bool) -> Iterator[Case]:
     names, first = ("weights", "mask", "order"), torch.tensor([1, 2, 0])
     yield Case(dict(zip(names, (weights_of(mask_of([3])), mask_of([3]), first), strict=True)))
-    masks = [mask_of(each) for each in LENGTHS + FURTHER_LENGTHS * thorough]
+    masks = [mask_of(each) for each in LENGTHS]
     masks.append(mask_of([4, 2, 3]).flip(1))  # padding in front
     yield from cases_of(names, [(weights_of(mask), mask, order_of(mask)) for mask in masks])
     yield from cases_of(names, [(torch.tensor([[0.5, 0.5, 0.0]]), mask_of([3]), first)])
+    masks = [mask_of(each) for each in FURTHER_LENGTHS * thorough]
+    yield from cases_of(names, [(weights_of(mask), mask, order_of(mask)) for mask in masks])
 
 
 DEALT = "new[text, real] = weights[text, source]"
@@ -304,17 +311,18 @@ def permutation_cases(thorough: bool) -> Iterator[Case]:
     def orders_of(number: int, mask: Tensor) -> Tensor:
         return torch.stack([torch.randperm(mask.size(1)) for _ in range(number)])
 
-    lengths = LENGTHS + FURTHER_LENGTHS * thorough
-    for place, (number, each) in enumerate(zip((3, 7, 5, 9, 1), lengths, strict=False)):
-        mask, classes = mask_of(each), 2 + number % 3
-        if place % 2:
+    def of_lengths(lengths: list[int], number: int, is_linear: bool) -> Iterator[Case]:
+        mask, classes = mask_of(lengths), 2 + number % 3
+        if is_linear:
+            classify = linear(*layers_of(3, classes, scale=4.0)[0])
+        else:
             layers = layers_of(3, 5, classes, scale=1.5)
             classify = Fresh(checks.network, {"layers": layers}, "a small nonlinear network")
-        else:
-            classify = linear(*layers_of(3, classes, scale=4.0)[0])
         values, orders = torch.randn(*mask.shape, 3), orders_of(number, mask)
-        given = (values, weights_of(mask), mask, classify, orders)
-        yield from cases_of(names, [given])
+        return cases_of(names, [(values, weights_of(mask), mask, classify, orders)])
+
+    for lengths, number, is_linear in zip(LENGTHS, (3, 7, 5), (True, False, True), strict=True):
+        yield from of_lengths(lengths, number, is_linear)
     reader = BidirectionalEncoder(6, 3)
     model = sharpened(AttentiveClassifier(nn.Embedding(23, 6), 6, 2, reader=reader))
     mask = mask_of([5, 2, 7])
@@ -323,6 +331,8 @@ def permutation_cases(thorough: bool) -> Iterator[Case]:
         keys, weights = model.read(model.embedding(ids), mask), model(ids, mask).weights
     output = linear(model.output.weight.detach(), model.output.bias.detach())
     yield from cases_of(names, [(keys, weights, mask, output, orders_of(5, mask))])
+    for number, lengths in zip((9, 1), FURTHER_LENGTHS * thorough, strict=False):
+        yield from of_lengths(lengths, number, number == 1)
 
 
 MEDIAN = "distances.median(dim=0).values"

@@ -376,7 +376,9 @@ WRONG = {
         "Which pairs distinguish these two positions": (
             "torch.eye(d_model) -> 1000.0 * torch.diag((torch.arange(d_model) < 2).float())"
         ),
-        "The shape of w_query is (2, 2), expected (64, 64)": "shift(steps, d_model -> shift(steps, 2",
+        "The shape of w_query is (2, 2), expected (64, 64)": (
+            "shift(steps, d_model -> shift(steps, 2"
+        ),
         "the scores are too large for 32-bit numbers": "100 * -> 1e38 *",
     },
     "mended_sentence": {

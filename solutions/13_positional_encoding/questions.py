@@ -122,10 +122,10 @@ def addition_cases(thorough: bool) -> Iterator[Case]:
     yield Case(random((2, 2, 3), 7) | {"first": 3})
     yield Case(random((2, 3, 5), 7))
     yield Case(random((3, 2, 5), 7) | {"first": 5})
+    yield Case({name: each.requires_grad_() for name, each in random((2, 3, 5), 4).items()})
     if thorough:
         yield Case(random((5, 1, 7), 11) | {"first": 10})
         yield Case(random((1, 11, 3), 11) | {"first": 0})
-    yield Case({name: each.requires_grad_() for name, each in random((2, 3, 5), 4).items()})
 
 
 ADDITION = Question(
@@ -141,8 +141,8 @@ ADDITION = Question(
         "`first` is ignored: the first word receives row 0 instead of row `first`.": (
             "table[first:end] -> table[: x.shape[1]]"
         ),
-        "The slice ends at row x.shape[1]. It must end at row first + x.shape[1], because its end is "
-        "a row of the table and not a number of rows.": (
+        "The slice ends at row x.shape[1]. It must end at row first + x.shape[1], because its end "
+        "is a row of the table and not a number of rows.": (
             "table[first:end] -> table[first : x.shape[1]]"
         ),
         "All words receive the encoding of the same position.": [

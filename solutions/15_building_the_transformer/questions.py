@@ -61,13 +61,18 @@ def norm_cases(thorough: bool) -> Iterator[Case]:
     by_hand = torch.tensor([[1.0, 3.0, 3.0, 5.0], [2.0, 2.0, 2.0, 2.0]])
     asked = [(by_hand, 0.5), (torch.randn(5), 0.1), (3 + 2 * torch.randn(2, 3, 5), 1e-5)]
     asked += [(2e-3 * torch.randn(3, 2, 7), 1e-5), (torch.randn(2, 3, 5, requires_grad=True), 1e-5)]
-    if thorough:
-        asked += [(torch.randn(2, 5, 3, 11), 0.01), (100 * torch.randn(1, 1, 2), 1e-5)]
-    for x, eps in asked:
+
+    def normalising(x: Tensor, eps: float) -> Case:
         made = {"d_model": x.size(-1)} | ({} if eps == 1e-5 else {"eps": eps})  # the default
-        yield case(LayerNorm, made, {"x": x})
+        return case(LayerNorm, made, {"x": x})
+
+    for x, eps in asked:
+        yield normalising(x, eps)
     far = {"x": 10000 + torch.tensor([[1.0, 3.0, 3.0, 5.0], [2.0, 2.0, 2.0, 6.0]])}
     yield replace(case(LayerNorm, {"d_model": 4, "eps": 1e-5}, far), general=ROUNDED_AWAY)
+    if thorough:
+        yield normalising(torch.randn(2, 5, 3, 11), 0.01)
+        yield normalising(100 * torch.randn(1, 1, 2), 1e-5)
 
 
 ROUNDED_AWAY = (
@@ -171,10 +176,14 @@ def feed_cases(thorough: bool) -> Iterator[Case]:
     # Of few vectors max(0, x) may let nothing through, and then no gradient either.
     many = 10 * torch.randn(50, 5)  # large entries show an upper bound, as of ReLU6
     asked = [(3, torch.randn(1, 2, 2)), (11, many.requires_grad_()), (2, torch.randn(3, 7))]
-    if thorough:
-        asked += [(24, torch.randn(2, 1, 3, 6))]
+
+    def fed(x: Tensor, d_ff: int) -> Case:
+        return case(FeedForward, {"d_model": x.size(-1), "d_ff": d_ff}, {"x": x})
+
     for d_ff, x in asked:
-        yield case(FeedForward, {"d_model": x.size(-1), "d_ff": d_ff}, {"x": x})
+        yield fed(x, d_ff)
+    if thorough:
+        yield fed(torch.randn(2, 1, 3, 6), 24)
 
 
 def residual_cases(thorough: bool) -> Iterator[Case]:

@@ -116,14 +116,14 @@ def loss_cases(thorough: bool) -> Iterator[Case]:
         (2 * torch.randn(2, 3, 5), torch.tensor([[4, 2, 2], [0, 1, 2]]), 2, 0.4),
         (2 * torch.randn(1, 2, 5), torch.tensor([[4, 1]]), 0, 0.0),
     ]
-    if thorough:
-        targets = torch.randint(1, 5, (3, 7)) * (torch.arange(7) < torch.tensor([[7], [2], [4]]))
-        asked += [(torch.randn(3, 7, 5), targets, 0, 0.2)]
     yield from cases_of(names, asked)
     far = (400 * torch.randn(1, 2, 5), torch.tensor([[4, 1]]), 0, 0.1)
     yield Case(dict(zip(names, far, strict=True)), general=FAR)
     last = (torch.randn(2, 3, 5).requires_grad_(), torch.tensor([[3, 1, 4], [2, 0, 0]]), 0, 0.1)
     yield Case(dict(zip(names, last, strict=True)))
+    if thorough:
+        targets = torch.randint(1, 5, (3, 7)) * (torch.arange(7) < torch.tensor([[7], [2], [4]]))
+        yield from cases_of(names, [(torch.randn(3, 7, 5), targets, 0, 0.2)])
 
 
 LOG_P = "logits.log_softmax(dim=-1)"
@@ -631,13 +631,16 @@ def mean_cases(thorough: bool) -> Iterator[Case]:
         "layers.0.bias": (5,),
         "scale": (),
     }
-    for number in (4, *(1, 7) * thorough):
-        yield Case(
-            {"states": [{n: torch.randn(s) for n, s in names.items()} for _ in range(number)]}
-        )
+
+    def random(number: int) -> Case:
+        states = [{n: torch.randn(s) for n, s in names.items()} for _ in range(number)]
+        return Case({"states": states})
+
+    yield random(4)
     # The names of the second state are in another order.
     gain, bias, other_bias, other_gain = torch.randn(4, 5)
     yield Case({"states": [{"gain": gain, "bias": bias}, {"bias": other_bias, "gain": other_gain}]})
+    yield from [random(number) for number in (1, 7) * thorough]
 
 
 OF_ALL = "each.mean(dim=0)"

@@ -318,15 +318,16 @@ def accumulate_cases(thorough: bool) -> Iterator[Case]:
         (model, torch.cat([counted[:2], none, counted[2:]]), 2),
         (writer, torch.rand(5, 7) < 0.3, 2),
     ]
-    if thorough:
-        asked += [
-            (model, torch.rand(5, 3) < 0.4, 3),
-            (model, counted, 5),
-        ]
-    for name, counted, rows in asked:
+
+    def reading(name: str, counted: Tensor, rows: int) -> Case:
         inputs, targets = torch.randint(0, 7, (2, *counted.shape))
         read = {"inputs": inputs, "targets": targets, "counted": counted, "rows": rows}
-        yield Case({"model": name, **read})
+        return Case({"model": name, **read})
+
+    yield from [reading(*each) for each in asked]
+    if thorough:
+        yield reading(model, torch.rand(5, 3) < 0.4, 3)
+        yield reading(model, counted, 5)
 
 
 COUNTED = "number = counted.sum()"
@@ -857,9 +858,11 @@ def traces(thorough: bool) -> list[list[tuple[str, float, float]]]:
         drawn(12, 3),
         profiles()["C"][:60],
     ]
-    if thorough:
-        made += [drawn(40, seed) for seed in (5, 6, 7)] + [*profiles().values()]
-    return made
+    return made + further_traces() * thorough
+
+
+def further_traces() -> list[list[tuple[str, float, float]]]:
+    return [drawn(40, seed) for seed in (5, 6, 7)] + [*profiles().values()]
 
 
 ORDERED = "sorted(events, key=lambda event: (event[1], -event[2]))"
@@ -951,8 +954,9 @@ def bottleneck_cases(thorough: bool) -> Iterator[Case]:
     many = [("copy", n / 2, n / 2 + 0.25) for n in range(8)]
     rare = [("load", 0.0, 5.0), ("add", 5.0, 8.0), ("add", 8.0, 11.0)]
     factors = (2.0, 4.0, 10.0, 1.5, 3.0, 2.0, 8.0, 2.0, 2.0, 5.0, 3.0, 2.0, 2.0, 2.0)
-    asked = [trace for trace in traces(thorough) if is_clear(trace)]
+    asked = [trace for trace in traces(False) if is_clear(trace)]
     asked += [[*many, ("step", 5.0, 9.0)], rare]
+    asked += [trace for trace in further_traces() if is_clear(trace)] * thorough
     for events, factor in zip(asked, factors, strict=False):
         yield Case({"events": events, "factor": factor})
 

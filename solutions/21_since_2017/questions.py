@@ -39,11 +39,11 @@ def rotate_cases(thorough: bool) -> Iterator[Case]:
     yield Case({"x": numbers.reshape(1, 1, 1, 6), "first": 2})
     yield Case({"x": torch.randn(2, 3, 5, 8)})
     yield Case({"x": torch.randn(3, 2, 4, 6), "first": 7})
+    yield Case({"x": torch.randn(1, 2, 3, 4).requires_grad_()})
     if thorough:
         yield Case({"x": torch.randn(1, 3, 7, 10), "first": 100})
         yield Case({"x": torch.randn(2, 1, 11, 64), "first": 0})
         yield Case({"x": torch.randn(1, 5, 7, 2), "first": 1500})
-    yield Case({"x": torch.randn(1, 2, 3, 4).requires_grad_()})
 
 
 POSITIONS = "torch.arange(first, first + x.shape[2])"
@@ -279,14 +279,17 @@ def norm_cases(thorough: bool) -> Iterator[Case]:
         yield Case({"x": x}, {"d_model": 2}, {"gain": torch.ones(2)})
     settings: list[tuple[float, int, float, tuple[int, ...]]]
     settings = [(1.0, 5, 1e-5, (2, 3, 5)), (0.01, 5, 1e-5, (2, 3, 5)), (1.0, 3, 0.5, (2, 3))]
-    if thorough:
-        settings += [(0.01, 64, 1e-6, (2, 3, 7, 64)), (1.0, 7, 1e-3, (11, 7))]
-    for size, d_model, eps, shape in settings:
+    further = [(0.01, 64, 1e-6, (2, 3, 7, 64)), (1.0, 7, 1e-3, (11, 7))] * thorough
+
+    def random(size: float, d_model: int, eps: float, shape: tuple[int, ...]) -> Case:
         made, weights = {"d_model": d_model, "eps": eps}, {"gain": torch.randn(d_model)}
-        yield Case({"x": size * (torch.randn(shape) + 1)}, made, weights)
+        return Case({"x": size * (torch.randn(shape) + 1)}, made, weights)
+
+    yield from [random(*each) for each in settings]
     x = torch.randn(2, 3, 5).requires_grad_()
     note = "The gradient also flows through the square root."
     yield Case({"x": x}, {"d_model": 5}, {"gain": torch.randn(5)}, note=note)
+    yield from [random(*each) for each in further]
 
 
 MEAN_SQUARE = "x.square().mean(dim=-1, keepdim=True)"

@@ -19,6 +19,7 @@ from notebook_tools import ROOT
 from attentively.checks import (
     CheckFailed,
     Parts,
+    open_call,
     positional_encoding,
     recordings,
     trained_translator,
@@ -89,6 +90,16 @@ def test_the_recordings_are_what_the_questions_give(assignment):
     made = recordings.record(recordings.load_questions(assignment.questions))
     assert recordings.same(made, recordings.stored(folder_of(assignment)))
     assert {name: unseen(each) for name, each in made.items()} == {name: [] for name in made}
+
+
+@every_assignment
+def test_the_open_cases_are_among_those_of_grading(assignment):
+    """Otherwise, grading examines an answer on them and again on similar ones."""
+    made = recordings.record(recordings.load_questions(assignment.questions), thorough=True)
+    for name, stored in recordings.stored(folder_of(assignment)).items():
+        cases = [each.case for each in made[name].cases]
+        for each in stored.cases:
+            assert any(open_call.identical(each.case, case) for case in cases), name
 
 
 @every_assignment

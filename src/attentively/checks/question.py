@@ -138,8 +138,8 @@ class Question:
     cases: Callable[[bool], Iterable[Case]] | None = None
     """Yield the cases, with `thorough` further ones; None if a part is examined by code alone.
 
-    Where the further ones come last, the random numbers of the open ones are the same with them,
-    and grading examines no open case twice.
+    Random numbers of the further ones are sampled after those of the open ones, which are therefore
+    the same in grading and are not examined again.
     """
     mistakes: Mapping[str, Mistake | list[Mistake]] = field(default_factory=dict)
     """What to say of each mistake, and the mistake: see `edits`."""
