@@ -183,13 +183,12 @@ def test_the_plan_is_changed_as_it_is_said(corpus):
 
 def test_case_inner_dropout_parts_and_precision_reach_the_training(capitals, tmp_path, monkeypatch):
     fitted = []
-    fit = real_ladder.Trainer.fit
 
-    def watched(trainer, resume):
+    def untrained(trainer, resume):
         fitted.append((trainer, torch.backends.cuda.flash_sdp_enabled()))
-        return fit(trainer, resume)
+        checkpoints.save(trainer.folder.checkpoint, trainer.folder.directory / "best.safetensors")
 
-    monkeypatch.setattr(real_ladder.Trainer, "fit", watched)
+    monkeypatch.setattr(real_ladder.Trainer, "fit", untrained)
     changes = "lowercase=true,inner_dropout=true,dropout=0.3,quick_dropout=true,accumulate=2"
     for each in (None, changes + ",precision=bfloat16"):
         real_ladder.train("transformer", capitals, 0, True, tmp_path / f"{each}", each, False)

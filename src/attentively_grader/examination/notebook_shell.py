@@ -5,6 +5,7 @@ the notebook format, up to a size limit.
 """
 
 import contextlib
+import inspect
 import io
 import os
 import sys
@@ -131,7 +132,14 @@ class _Compiler(CachingCompiler):
     cell = "cell"
 
     def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
-        return file_of(self.cell)
+        """Return the file name of the cell; tell `inspect` that it belongs to no module.
+
+        For the lines of a traceback, `inspect` would look through all modules several times.
+        """
+        name = file_of(self.cell)
+        for path in (name, os.path.abspath(name)):
+            inspect.modulesbyfile[path] = ""
+        return name
 
 
 def file_of(cell: str) -> str:

@@ -91,10 +91,11 @@ def main(control: socket.socket) -> None:
 
 
 def preload(names: list[str]) -> None:
-    """Import the modules; if one fails, the notebook shows the error later."""
-    for name in names:
+    """Import modules, or from a module ``module:name``; errors appear in the notebook later."""
+    for each in names:
+        module, _, name = each.partition(":")
         with contextlib.suppress(Exception):
-            importlib.import_module(name)
+            __import__(module, fromlist=[name] * bool(name))
     if "torch" in sys.modules:
         # After a parallel operation a process cannot fork: the child would wait for threads
         # that it does not have.

@@ -91,7 +91,10 @@ def _warming(prepared: Prepared) -> list[str]:
 
 
 def imported(prepared: Prepared) -> set[str]:
-    """Return the modules that the instructor's cells import, for preloading."""
+    """Return what the instructor's cells import, for preloading.
+
+    ``from a import b`` is ``a:b``, because ``b`` may be a module.
+    """
     found: set[str] = set()
     for notebook in prepared.notebooks.values():
         for cell in notebook["cells"]:
@@ -105,5 +108,5 @@ def imported(prepared: Prepared) -> set[str]:
                 if isinstance(node, ast.Import):
                     found |= {alias.name for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                    found.add(node.module)
+                    found |= {f"{node.module}:{alias.name}" for alias in node.names}
     return found

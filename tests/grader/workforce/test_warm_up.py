@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from attentively_grader.course.preparation import Prepared
+from attentively_grader.sandbox import zygote
 from attentively_grader.workforce.local_pool import WARM_OPTIMIZER, preload
 from attentively_grader.workforce.worker_pool import WARM
 
@@ -68,11 +69,14 @@ def test_the_first_steps_import_nothing_that_takes_long():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_where_a_notebook_trains_the_first_optimizer_imports_nothing():
-    without, warm = first_steps(*WARM), first_steps(*WARM, WARM_OPTIMIZER)
+    """Nor where it measures memory, which needs the same modules of PyTorch."""
+    without = first_steps(*WARM)
     assert "torch._dynamo" in without["optimizer"]
-    assert warm["optimizer"] == []
-    for key in ("figures", "backend", "threads"):
-        assert warm[key] == without[key]
+    for name in (WARM_OPTIMIZER, "attentively.training.memory_meter"):
+        warm = first_steps(*WARM, name)
+        assert warm["optimizer"] == []
+        for key in ("figures", "backend", "threads"):
+            assert warm[key] == without[key]
 
 
 @pytest.mark.parametrize(
@@ -95,3 +99,23 @@ def test_an_optimizer_is_created_beforehand_where_the_tests_or_the_solution_may(
 def test_the_grader_starts_without_the_parser_of_a_format_that_no_notebook_has():
     code = "import sys, attentively_grader.coordinator as _; sys.exit('lark' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_a_notebook_imports_is_imported_beforehand(tmp_path, monkeypatch):
+    """As ``from package import name`` does it: a module only where the package has no such name."""
+    source = "import json.tool\nfrom package_a import module, name\nfrom package_b import name"
+    cells = [{"cells": [{"cell_type": "code", "source": source}]}]
+    asked = preload([Prepared({"one": cells[0]}, {}, {}, {}, "", "")])
+    assert asked == ["json.tool", "package_a:module", "package_a:name", "package_b:name"]
+    for package, names in (
+        ("package_a", "name = 1"),
+        ("package_b", "def __getattr__(_): return 2"),
+    ):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(names)
+        for module in ("module", "name"):
+            (tmp_path / package / f"{module}.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    zygote.preload([*asked, "package_b:missing", "missing", "package_a:*"])
+    assert "package_a.module" in sys.modules
+    assert not {"package_a.name", "package_b.name"} & {*sys.modules}

@@ -211,9 +211,11 @@ SENSITIVE, EQUIVARIANT, INVARIANT = "order-sensitive", "equivariant", "invariant
 class _Recorded:
     """A function of one sentence that has a name and keeps the different inputs of its calls."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, words: int = 3, square: bool = False) -> None:
         self.name = name
-        self.square = False
+        self.words = words
+        """The length of the sentence: three words have six orders, and four words have 24."""
+        self.square = square
         """Whether the dimension of its words is the length of the sentence."""
         self.seen: list[Tensor] = []
 
@@ -245,8 +247,9 @@ class _Attention(_Recorded):
         scores: Callable[[Tensor, int], Tensor] | None = None,
         encodings: float = 0.0,
         marks: tuple[int, ...] = (),
+        words: int = 3,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, words)
         self.scores, self.encodings, self.marks = scores, encodings, list(marks)
         self.w_query, self.w_key, self.w_value = torch.randn(3, _SIZE, _SIZE) / _SIZE**0.5
 
@@ -266,10 +269,14 @@ class _Plain(_Recorded):
     """Any function of a sentence."""
 
     def __init__(
-        self, name: str, function: Callable[[Tensor], Tensor], square: bool = False
+        self,
+        name: str,
+        function: Callable[[Tensor], Tensor],
+        words: int = 3,
+        square: bool = False,
     ) -> None:
-        super().__init__(name)
-        self.function, self.square = function, square
+        super().__init__(name, words, square)
+        self.function = function
 
     def output(self, x: Tensor) -> Tensor:
         return self.function(x)
@@ -278,14 +285,14 @@ class _Plain(_Recorded):
 _SIZE = 6  # dimension of a word
 
 
-def _some_layers(length: int) -> list[tuple[_Recorded, str, str]]:
-    """Return layers for sentences of this length, each with its kind and the reason for it."""
+def _some_layers() -> list[tuple[_Recorded, str, str]]:
+    """Return layers, each with its kind and the reason for it."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
         gru = nn.GRU(_SIZE, _SIZE)
         return [
             (
-                _Plain("each word, multiplied by 2", lambda x: 2 * x),
+                _Plain("each word, multiplied by 2", lambda x: 2 * x, words=4),
                 EQUIVARIANT,
                 "In every order, the outputs are reordered in the same way as the words: "
                 "layer(x[order]) equals layer(x)[order].",
@@ -305,6 +312,7 @@ def _some_layers(length: int) -> list[tuple[_Recorded, str, str]]:
                 _Plain(
                     "the mean of the words, with 200 added before and subtracted after it",
                     lambda x: (x + 200).mean(dim=0) - 200,
+                    words=4,
                 ),
                 INVARIANT,
                 "Values of about 200 make the outputs differ by about 0.00002, which is rounding.",
@@ -335,6 +343,7 @@ def _some_layers(length: int) -> list[tuple[_Recorded, str, str]]:
                 _Attention(
                     "self-attention that prefers near words on both sides",
                     lambda steps, _: -3.0 * steps.abs(),
+                    words=4,
                 ),
                 SENSITIVE,
                 "If the sentence is reversed, the outputs are reversed too, because no distance "
@@ -353,6 +362,7 @@ def _some_layers(length: int) -> list[tuple[_Recorded, str, str]]:
                 _Attention(
                     "self-attention that prefers words at an even distance",
                     lambda steps, _: 4.0 * (steps % 2 == 0),
+                    words=4,
                 ),
                 SENSITIVE,
                 "With four words, neither a reversal nor a rotation shows the difference, because "
@@ -447,7 +457,7 @@ def _marking() -> list[tuple[_Recorded, str, str]]:
     }
     return [
         (
-            _Attention(f"self-attention that marks {name}", marks=positions),
+            _Attention(f"self-attention that marks {name}", marks=positions, words=4),
             SENSITIVE,
             f"It depends on {name} only. An order that leaves {name} in position shows nothing, so "
             "one exchange is not enough.",
@@ -463,7 +473,8 @@ class _Noticing(_Recorded):
     """
 
     def __init__(self, order: list[int]) -> None:
-        super().__init__(f"the words; in the order {order}, 1 is added to the last component")
+        says = f"the words; in the order {order}, 1 is added to the last component"
+        super().__init__(says, words=len(order))
         self.order = order
 
     def output(self, x: Tensor) -> Tensor:
@@ -531,14 +542,14 @@ def _about_the_orders(layer: _Recorded, x: Tensor, right: str) -> str:
 @_parts.part("word order", "audit")
 def order(candidate: object, thorough: bool = False) -> None:
     """Check an audit on layers that depend on the order in different ways, or not at all."""
-    lengths = (4, 3) if thorough else (4,)
-    for length in lengths:
-        key = open_call.key("order", length)
-        layers = _some_layers(length)
+    for most in (4, 3) if thorough else (4,):
+        key = open_call.key("order", most)
+        layers = [each for each in _some_layers() if most == 4 or each[0].words == 4]
         equivariant = layers[0][0]
         how: Callable[..., object] = call_twice
         while layers:
             layer, right, why = layers.pop(0)  # a layer holds everything that it was called with
+            length = min(layer.words, most)
             size = length if layer.square else _SIZE
             x = torch.randn(length, size).sort(dim=0, descending=True).values
             if open_call.known(key):
