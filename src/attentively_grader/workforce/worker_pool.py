@@ -61,9 +61,9 @@ class WorkerPool:
         """Prepare `workers` workers.
 
         `importable` lists the folders, besides those of Python, that notebooks import from;
-        students' code can read everything in them. `preload` lists modules to import beforehand, in
-        addition to `warm`. `student` and `examiner` name the functions of the two processes, as
-        ``module:function``.
+        students' code can read everything in them. `preload` lists modules, and names in them as
+        ``module:name``, to import beforehand in addition to `warm`. `student` and `examiner` name
+        the functions of the two processes, as ``module:function``.
         """
         if workers < 1:
             raise ValueError(f"workers={workers}; expected at least 1")

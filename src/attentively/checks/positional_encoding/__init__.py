@@ -542,7 +542,7 @@ def _about_the_orders(layer: _Recorded, x: Tensor, right: str) -> str:
 @_parts.part("word order", "audit")
 def order(candidate: object, thorough: bool = False) -> None:
     """Check an audit on layers that depend on the order in different ways, or not at all."""
-    for most in (4, 3) if thorough else (4,):
+    for most in (4, 3) if thorough else (4,):  # then the layers of four words, on three
         key = open_call.key("order", most)
         layers = [each for each in _some_layers() if most == 4 or each[0].words == 4]
         equivariant = layers[0][0]
