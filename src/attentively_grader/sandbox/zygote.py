@@ -305,9 +305,9 @@ def keep_only(files: list[int]) -> None:
 
 def unpack(archive: int) -> None:
     """Write the files next to the notebook into the working directory."""
-    with open(archive, "rb") as stream:
-        stream.seek(0)  # another process may have read it
-        content = stream.read()
+    # At a given offset: the student's process and the examiner's share the position in this file.
+    content = os.pread(archive, os.fstat(archive).st_size, 0)
+    os.close(archive)
     if content:
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
             for member in tar:

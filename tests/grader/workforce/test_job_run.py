@@ -1,5 +1,6 @@
 """One job under way, without its processes: what the examiner says is heard, whenever it comes."""
 
+import os
 import socket
 from types import SimpleNamespace
 
@@ -7,7 +8,8 @@ import pytest
 
 from attentively_grader.jobs import CellOutcome, Job, Limits, Outcome
 from attentively_grader.sandbox.process_channel import send
-from attentively_grader.workforce.job_run import JobRun, KilledError
+from attentively_grader.sandbox.zygote import unpack
+from attentively_grader.workforce.job_run import JobRun, KilledError, archive, in_memory
 from attentively_grader.workforce.zygote_client import BrokenError
 
 
@@ -73,3 +75,17 @@ def test_an_examiner_that_was_killed_is_no_fault_of_the_grader(run):
     run.ready = SimpleNamespace(select=lambda seconds: [])
     with pytest.raises(KilledError, match="killed from outside"):
         run.outcome()
+
+
+def test_the_files_are_unpacked_wherever_another_process_has_read_to(tmp_path, monkeypatch):
+    """Student's process and examiner's share the position in the archive, at the same moment."""
+    folder = tmp_path / "next to the notebook"
+    folder.mkdir()
+    (folder / "counts.csv").write_text("word,count")
+    shared = in_memory(archive(folder))
+    os.lseek(shared, 100, os.SEEK_SET)
+    monkeypatch.chdir(tmp_path)
+    unpack(os.dup(shared))
+    assert (tmp_path / "counts.csv").read_text() == "word,count"
+    assert os.lseek(shared, 0, os.SEEK_CUR) == 100, "the other process would read from here"
+    os.close(shared)
