@@ -64,11 +64,22 @@ _SCORED = (api.SubmittedAssignment, api.SubmittedNotebook, api.Grade, api.Commen
 
 
 class _Deferred(Session):
-    """A database session that delays nbgrader's commits until the end of a submission."""
+    """A database session that delays nbgrader's commits until the end of a submission.
+
+    Changes are sent to the database together, before the next query.
+    """
+
+    _changed = False
 
     def commit(self) -> None:
-        self.flush()
-        self.forget_scores()
+        self._changed = True
+
+    def execute(self, *args: Any, **options: Any) -> Any:
+        if self._changed:
+            self._changed = False
+            self.flush()
+            self.forget_scores()
+        return super().execute(*args, **options)
 
     def forget_scores(self) -> None:
         """Read again what the database computes; the parts of an assignment do not change."""
@@ -92,6 +103,27 @@ class SharedGradebook(api.Gradebook):
         self.db: Any = scoped_session(
             sessionmaker(class_=_Deferred, bind=self.engine, expire_on_commit=False)
         )
+        self._cells: dict[str, str] = {}
+        self._entries: dict[tuple[str, ...], dict[tuple[type, str | None], Any]] = {}
+
+    def find_grade(self, grade_cell: str, *where: str) -> Any:
+        return self._entry(api.Grade, grade_cell, where) or super().find_grade(grade_cell, *where)
+
+    def find_comment(self, solution_cell: str, *where: str) -> Any:
+        found = self._entry(api.Comment, solution_cell, where)
+        return found or super().find_comment(solution_cell, *where)
+
+    def _entry(self, kind: type, cell: str, where: tuple[str, ...]) -> Any:
+        """Return the grade or comment of a cell; those of a notebook are read together."""
+        if where not in self._entries:
+            if not self._cells:
+                self._cells = dict(self.db.query(api.BaseCell.id, api.BaseCell.name).all())
+            notebook = self.find_submission_notebook(*where)
+            self._entries[where] = {
+                (type(each), self._cells.get(each.cell_id)): each
+                for each in [*notebook.grades, *notebook.comments]
+            }
+        return self._entries[where].get((kind, cell))
 
     def close(self) -> None:
         """Do nothing: nbgrader would close the gradebook after every step."""
@@ -118,6 +150,7 @@ class SharedGradebook(api.Gradebook):
             self.db.remove()  # discards what was not written
             raise
         finally:
+            self._entries.clear()
             for module in users:
                 module.Gradebook = api.Gradebook  # type: ignore[attr-defined]
 
@@ -398,7 +431,7 @@ def _clear_errors() -> Iterator[None]:
 @contextmanager
 def in_folder(converter: BaseConverter) -> Iterator[None]:
     """Work in the folder of the course, as nbgrader does."""
-
+    converter.writer.build_directory = ""  # or it would not create the same folder twice
     before = os.getcwd()
     os.chdir(converter.coursedir.root)
     try:

@@ -16,10 +16,12 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.plugins import CsvExportPlugin, ExportPlugin
 from notebook_tools import flags, small_part
+from sqlalchemy.exc import OperationalError
 
 from attentively_grader.course import notebooks
 from attentively_grader.course.course import Course, converting, course_directory
 from attentively_grader.course.preparation import prepare
+from attentively_grader.gradebook import recording
 from attentively_grader.gradebook.recording import judged
 from attentively_grader.jobs import CellOutcome, Outcome
 from attentively_grader.reports.feedback import _with_titles
@@ -259,6 +261,60 @@ def test_a_date_that_is_set_later_counts_at_the_next_run(tmp_path, capsys):
     assert graded_again(room, capsys) == ("already graded, 103 of 115", [])
     assert "Score: -2.0" not in room.page("anna")
     assert database(room) == before
+
+
+def test_a_penalty_is_reckoned_from_the_new_score(tmp_path):
+    room = Classroom(tmp_path, full_notebook())
+    with open(tmp_path / "nbgrader_config.py", "a") as file:
+        file.write(LATE.replace("2.0", "score / 2"))
+    prepare(Course(tmp_path), "small", tmp_path / "prepared")
+    url = Course(tmp_path).directory.db_url
+    with Gradebook(url, "attentively") as gradebook:
+        gradebook.update_or_create_assignment("small", duedate="2026-11-21 10:00:00 UTC")
+    wrong = {**RIGHT, "part_1": "def part_1():\n    return 7"}
+    for answers, points in ((wrong, 40), (RIGHT, 100), (wrong, 40)):
+        room.hand_in("anna", work(room, **answers))
+        (room.folder("anna") / "timestamp.txt").write_text("2026-11-22 10:00:00 UTC")
+        assert room.grade() == 0
+        assert sum(room.points("anna")[:2]) == points
+        assert Course(tmp_path).scores("small")["anna"].penalty == points / 2
+
+
+def test_after_a_change_the_gradebook_finds_the_new_score(tmp_path):
+    """Also of what is still in use."""
+    room = Classroom(tmp_path, full_notebook())
+    room.hand_in("anna", work(room, **RIGHT))
+    assert room.grade() == 0
+    book = recording.SharedGradebook(Course(tmp_path).directory.db_url, "attentively")
+    try:
+        with book.in_use():
+            kept = book.find_submission("small", "anna")
+            assert kept.score == 100
+            book.find_grade("check-1", "small", "small", "anna").auto_score = 20
+            book.db.commit()
+            assert book.find_submission("small", "anna") is kept
+            assert kept.score == 60
+    finally:
+        book.finish()
+
+
+def test_a_gradebook_that_is_locked_at_the_end_is_written_at_the_next_try(tmp_path, monkeypatch):
+    """What the first try has read is not used by the second one."""
+    room = Classroom(tmp_path, full_notebook())
+    room.hand_in("anna", work(room, **RIGHT))
+    write, tries = recording._Deferred.write, []
+
+    def locked_once(session):
+        tries.append(session)
+        if len(tries) == 1:
+            raise OperationalError("COMMIT", {}, Exception("database is locked"))
+        write(session)
+
+    monkeypatch.setattr(recording._Deferred, "write", locked_once)
+    monkeypatch.setattr(recording.time, "sleep", lambda seconds: None)
+    assert room.grade() == 0
+    assert len(tries) > 1
+    assert room.points("anna")[:2] == [60, 40]
 
 
 def test_a_penalty_that_cannot_be_reckoned_stops_nobody_else(tmp_path, capsys):
