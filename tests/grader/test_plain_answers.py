@@ -480,6 +480,14 @@ def NAME(x): x.append(Equal())
     ),
 }  # fmt: skip
 
+KNOWN = "NAME = {1: 1}\ndef get_NAME(key): return NAME[key]"
+CHANGED = "NAME[4] = 16\nassert get_NAME(4) == 16"
+BASKET = """
+class NAME:
+    def __init__(self): self.items = []
+    def view(self): return tuple(self.items)
+"""
+LOG = "log_NAME = []\ndef NAME(): return log_NAME"
 RIGHT = {
     "a named tuple like the solution's": (
         OWN_PAIR, "assert NAME() == (1, 2) and isinstance(NAME(), tuple) and NAME().x == 1\n"
@@ -756,6 +764,22 @@ def NAME(f):
         "x = torch.ones(1, requires_grad=True)\ny = x\nfor _ in range(150):\n    y = NAME(y)\n"
         "y.sum().backward()\nassert x.grad == 1",
         "def NAME(x): return 1 + x"),
+    **{
+        f"a global {name} that a test changes": (KNOWN, CHANGED, answer)
+        for name, answer in {
+            "OrderedDict": KNOWN.replace("{1: 1}", "collections.OrderedDict({1: 1})"),
+            "Counter": KNOWN.replace("{1: 1}", "collections.Counter({1: 1})"),
+            "dict behind its method": "NAME = {1: 1}\nget_NAME = NAME.__getitem__",
+            "dict behind a default": "NAME = {1: 1}\ndef get_NAME(key, all=NAME): return all[key]",
+        }.items()
+    },
+    "an attribute of a subclass of list that a test changes": (
+        BASKET, "one = NAME()\none.items.append(2)\nassert one.view() == (2,)",
+        "class Items_NAME(list): pass\n" + BASKET.replace("[]", "Items_NAME()")),
+    "a returned subclass of list, with an argument, that a test changes": (
+        LOG, "NAME().append(1)\nassert NAME() == [1]",
+        "class Log_NAME(list):\n    def __init__(self, name): self._name = name\n"
+        + LOG.replace("[]", "Log_NAME('log')")),
     # The last: whatever comes after it looks at all that both ends remember.
     "a list that grows at both ends": (
         "def NAME(x): return len(x)",
@@ -821,6 +845,27 @@ def right():
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_answer_of_another_type_loses_nothing(right, name):
     assert right[name] is None
+
+
+def test_a_class_of_a_library_need_not_be_imported_by_the_tests(tmp_path, monkeypatch):
+    """The other parts are not lost either."""
+    package = tmp_path / "areas"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    for name, area in {"Square": 4, "Circle": 3}.items():
+        source = f"class {name}:\n    def area(self): return {area}\n"
+        (package / f"{name.lower()}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    square = "from areas.square import Square\nNAME = Square()"
+    circle = "from areas.circle import Circle\nNAME = Circle()"
+    own = "from areas.circle import Circle\nclass Own(Circle): pass\nNAME = Own()"
+    test = "assert NAME.area() > 0 and callable(NAME.area)"
+    cases = {
+        "another class": (square, test, circle),
+        "a subclass of it": (square, test, own),
+        "the next part": (NUMBERS, EACH, NUMBERS),
+    }
+    assert errors(graded(cases), cases) == dict.fromkeys(cases)
 
 
 def test_the_message_names_the_call_the_class_and_what_the_solution_returns(wrong):

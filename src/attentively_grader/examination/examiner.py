@@ -56,7 +56,7 @@ from attentively_grader.wire import proxies
 from attentively_grader.wire.endpoint import Endpoint
 from attentively_grader.wire.fair_clock import fair_time
 from attentively_grader.wire.gradients import Graph
-from attentively_grader.wire.messages import TooLate, Wire, WireError
+from attentively_grader.wire.messages import Gone, TooLate, Wire, WireError
 from attentively_grader.wire.shared_objects import Entry, freeze, frozen_same
 
 BESIDE = "beside-the-student"
@@ -346,7 +346,9 @@ class _Examination:
             why = f"it ran longer than {self.limits.cell_seconds:g} seconds"
             if self.time.left() <= 0:
                 why = "it used up the time of this part of the notebook"
-        why = self._next_process() or why
+        ended = self._next_process()
+        if isinstance(dead, Gone):  # otherwise the connection was closed from this end
+            why = ended or why
         if not self._alive():
             self.end = "timeout" if isinstance(dead, TooLate) else "died"
         what = why[3:] if why.startswith("it ") else f"ended the process: {why}"

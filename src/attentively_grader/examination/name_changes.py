@@ -9,6 +9,8 @@ solution) reads this name. So the student's code does not see the other variable
 """
 
 import ast
+import collections
+import contextlib
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -20,11 +22,14 @@ from attentively_grader.wire.shared_objects import freeze, frozen_same
 Key = tuple[str, str]
 """A module and a name in it; the module "" is the notebook."""
 Change = tuple[str, str, str, Any, bool]
-"""A key, what to do ("set", "delete" or "restore"), the new value, and whether it is the first."""
+"""A key, what to do, the new value, and whether it is the first change.
+
+What to do: "set", "delete", "restore", or give the present value its new "content".
+"""
 
 ABSENT = object()
 """The value of a name that is not bound."""
-_MUTABLE = (list, dict, set)
+_MUTABLE = (list, dict, set, collections.OrderedDict, collections.Counter)
 _LOCAL = frozenset({"__main__", "attentively_grader", "IPython", "ipykernel", "unittest", "mock"})
 """Packages whose attributes are never changed in the student process."""
 _LOCAL_NAMES = frozenset({("sys", "stdout"), ("sys", "stderr"), ("sys", "modules")})
@@ -115,13 +120,14 @@ class NameChanges:
     def _change(self, key: Key, now: Any) -> Change:
         first = key not in self._original
         original = self._original.setdefault(key, self._known[key])
+        what = "content" if self._known[key] is now else "set"
         self._known[key] = now
         if key in self._content:
             self._content[key] = freeze(now)
         if now is original and key not in self._content:
             del self._original[key]
             return (*key, "restore", None, first)
-        return (*key, "delete" if now is ABSENT else "set", now, first)
+        return (*key, "delete" if now is ABSENT else what, now, first)
 
     def _now(self, key: Key) -> Any:
         module, name = key
@@ -149,8 +155,22 @@ class ChangedNames:
             value = self._before.pop((module, name))
         if what == "delete" or value is ABSENT:
             space.pop(name, None)
-        else:
+        elif what != "content" or not _takes(space.get(name), value):
             space[name] = value
+
+
+def _takes(own: Any, content: Any) -> bool:
+    """Give a container new content if possible, also one of a subclass; return whether it is."""
+    with contextlib.suppress(Exception):  # a class of the student may refuse
+        if isinstance(own, list) and isinstance(content, list):
+            own[:] = content
+            return True
+        for kind in (dict, set):
+            if isinstance(own, kind) and isinstance(content, kind):
+                own.clear()
+                own.update(content)
+                return True
+    return False
 
 
 def words(source: str) -> set[str]:

@@ -174,6 +174,7 @@ class _Recording(Autograde):
         self.coursedir.student_id = submission.student
         self.coursedir.assignment_id = submission.assignment
         self._done = done
+        self.writer.build_directory = ""  # or it would not create the same folder again
         self.init_notebooks()
         self.convert_notebooks()
 
@@ -431,7 +432,7 @@ def _clear_errors() -> Iterator[None]:
 @contextmanager
 def in_folder(converter: BaseConverter) -> Iterator[None]:
     """Work in the folder of the course, as nbgrader does."""
-    converter.writer.build_directory = ""  # or it would not create the same folder twice
+
     before = os.getcwd()
     os.chdir(converter.coursedir.root)
     try:

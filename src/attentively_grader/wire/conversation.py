@@ -20,6 +20,8 @@ class Conversation(Protocol):
     """The classes that the instructor's cells define in both processes, by name."""
     known_packages: frozenset[str]
     """The packages whose classes the other end may refer to by name."""
+    known_modules: set[str]
+    """The modules of these packages that the examiner has said it has imported."""
     decoder: Decoder
     """The decoder of the message that arrived last."""
     expected: Mapping[str, list[str]]

@@ -113,16 +113,26 @@ class Encoder:
             raise WireError(f"an object of the class {type(value).__name__} is not plain data")
         return self.other(self, value, depth)
 
-    def container(self, value: Any, depth: int) -> Node:
-        """Encode a container, or refer to it if it was encoded before."""
-        seen = self.number(value)
+    def container(self, value: Any, depth: int, original: Any = None) -> Node:
+        """Encode a container, or refer to it if it was encoded before.
+
+        `original` is the object whose plain form the container is; changes concern that object.
+        """
+        known = value if original is None else original
+        seen = self.number(known)
         if seen is not None:
             return seen
-        self._open.add(id(value))
+        self._open.add(id(known))
         tag = _TAGS.get(type(value)) or type(value).__name__
         node = [tag, self.content(value, depth)]
-        self._open.discard(id(value))
+        self._open.discard(id(known))
         return node
+
+    def plain(self, value: Any, original: Any, depth: int) -> Node:
+        """Encode the plain form of a value."""
+        if _ENCODERS.get(type(value)) is Encoder.container:
+            return self.container(value, depth, original)
+        return self.encode(value, depth + 1)
 
     def pandas(self, value: Any, depth: int) -> Node:
         """Encode an object of pandas."""

@@ -16,6 +16,7 @@ import contextlib
 import functools
 import io
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -66,6 +67,9 @@ class Endpoint:
         self.table = Table(trusted)
         self.copies = Copies()
         self.known_packages = known_packages
+        self.known_modules: set[str] = set()
+        """The modules of these packages that the examiner has said it has imported."""
+        self._number_of_modules = 0
         self.own_classes: dict[str, type] = {}
         """The classes that the instructor's cells define in both processes, by name."""
         self.outgoing = Outgoing(self)
@@ -140,6 +144,8 @@ class Endpoint:
             message["first"] = call.first = self.copies.first()
         if self.trusted and not self.recording:
             message["live"] = self._allowed(operation, arguments, call)
+        if self.trusted and (modules := self._new_modules()):
+            message["modules"] = modules
         message = self._message(encoder, message, arguments)
         self._send(message, encoder)
         while True:
@@ -148,6 +154,16 @@ class Endpoint:
                 break
             self._serve(answer, decoder)
         return self._result(answer, decoder, operation, arguments, call, encoder.objects)
+
+    def _new_modules(self) -> list[str]:
+        """Return the modules of known packages imported here since the last request."""
+        if len(sys.modules) == self._number_of_modules:
+            return []
+        self._number_of_modules = len(sys.modules)
+        imported = {each for each in list(sys.modules) if each.split(".")[0] in self.known_packages}
+        new = imported - self.known_modules
+        self.known_modules |= new
+        return sorted(new)
 
     @_unwatched
     def _result(
@@ -422,7 +438,9 @@ class Endpoint:
             return decoder.computed[node[1]] if node[0] == "G" else decoder.tensor(*node)
         if isinstance(value, np.ndarray):
             return decoder.array(*node)
-        changed = type(value)()
+        # At the student's end, the class may be the student's own.
+        kinds = (type(value),) if self.trusted else (list, dict, set, type(value))
+        changed: Any = next(kind() for kind in kinds if isinstance(value, kind))
         decoder.live.clear()
         decoder.fill(changed, node)
         if self.trusted:
@@ -451,6 +469,8 @@ class Endpoint:
 
     def _serve(self, message: Node, decoder: Decoder) -> None:
         operation = self.operations.get(str(message["do"]))
+        if not self.trusted:
+            self.known_modules.update(message.get("modules", ()))
         given: list[Any] = []
         reply: Node
         value: Any = None

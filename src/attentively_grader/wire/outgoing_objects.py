@@ -92,6 +92,11 @@ class Outgoing:
     def _both_have(self, package: str) -> bool:
         return self.endpoint.trusted or package in self.endpoint.known_packages
 
+    def _is_known(self, module: str) -> bool:
+        """Return whether the other end knows the classes of a module by their names."""
+        known = module.split(".")[0] in self.endpoint.known_packages
+        return known and (self.endpoint.trusted or module in self.endpoint.known_modules)
+
     def _given(self, encoder: Encoder, value: Any, depth: int) -> Node | None:
         if isinstance(value, types.ModuleType):
             return ["m", value.__name__] if sys.modules.get(value.__name__) is value else None
@@ -165,20 +170,20 @@ class Outgoing:
         if not (is_named or is_structseq):
             plain = plain_form(value, live)
             if plain is not value:
-                return encoder.encode(plain, depth + 1)
+                return encoder.plain(plain, value, depth)
         elif (not records and not (is_named and live)) or self._is_only_named(kind):
             return encoder.named(value, kind._fields if is_named else kind.__match_args__, depth)
         if isinstance(value, _FUNCTIONS):
             return None
         if isinstance(value, type):
             name = by_name(value)
-            if name is not None and name[0].split(".")[0] in self.endpoint.known_packages:
+            if name is not None and self._is_known(name[0]):
                 return ["g", *name] if may_be_named(value) else None
             return None
         if isinstance(value, BaseException | nn.Module):
             return None
         name = by_name(kind)
-        if name is None or name[0].split(".")[0] not in self.endpoint.known_packages:
+        if name is None or not self._is_known(name[0]):
             if is_named and not live:
                 return encoder.named(value, kind._fields, depth)
             return None
@@ -253,7 +258,8 @@ class Outgoing:
                 self._own(each) or by_name(each)
                 for each in value.__mro__
                 if self.endpoint.trusted
-                or each.__module__.split(".")[0] in (*self.endpoint.known_packages, "builtins")
+                or each.__module__ == "builtins"
+                or self._is_known(each.__module__)
             )
             description["known"] = [each for each in known if each]
             description["bases"] = [
@@ -276,7 +282,7 @@ class Outgoing:
     def _class(self, encoder: Encoder, kind: type) -> Node:
         """Return a reference to the class of a handle: its name if both ends know it."""
         name = by_name(kind)
-        if name is not None and name[0].split(".")[0] in self.endpoint.known_packages:
+        if name is not None and self._is_known(name[0]):
             return ["g", *name]
         return encoder.scope().encode(kind)
 

@@ -1,10 +1,15 @@
 """Small notebooks, examined."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from grader.examining import examined, merged
 from notebook_tools import small_notebook
+
+from attentively_grader.examination.examiner import _Examination
+from attentively_grader.jobs import Limits
+from attentively_grader.wire.messages import Gone, TooLate, WireError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -350,3 +355,22 @@ def test_demonstrations_are_left_out_unless_a_cell_uses_their_names():
         assert failed(ran) == []
     own = ("student", "globals()\nf()")  # as the last cell of an assignment, written by a student
     assert failed(examined(notebook(student, own, last))) == ["test-2"]
+
+
+@pytest.mark.parametrize(
+    ("dead", "why"),
+    [
+        (TooLate("late"), "it ran longer than 3 seconds"),
+        (WireError("an answer is malformed"), "an answer is malformed"),
+        (Gone("the process has ended"), "it ended its own process (exit 0)"),
+    ],
+)
+def test_a_process_that_ends_because_the_examiner_hangs_up_is_not_the_reason(dead, why):
+    examination = object.__new__(_Examination)
+    examination.deadly, examination.ran, examination.reason = set(), {}, ""
+    examination.limits = Limits(cell_seconds=3)
+    examination.time = SimpleNamespace(left=lambda: 1.0)
+    examination.endpoint = SimpleNamespace(wire=SimpleNamespace(dead=dead))
+    examination._next_process = lambda: "it ended its own process (exit 0)"
+    examination._alive = lambda: True
+    assert examination._why({"id": "part-1"}) == why
