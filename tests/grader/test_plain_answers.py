@@ -780,6 +780,11 @@ def NAME(f):
         LOG, "NAME().append(1)\nassert NAME() == [1]",
         "class Log_NAME(list):\n    def __init__(self, name): self._name = name\n"
         + LOG.replace("[]", "Log_NAME('log')")),
+    "a subclass of list that iterates backwards and is changed later": (
+        "log_NAME = []\ndef NAME(x):\n    log_NAME.append(x)\n    return log_NAME",
+        "log = NAME(1)\nNAME(2)\nassert log == [1, 2]",
+        "class Log_NAME(list):\n    def __iter__(self): return reversed(self[:])\n"
+        "log_NAME = Log_NAME()\ndef NAME(x):\n    log_NAME.append(x)\n    return log_NAME"),
     # The last: whatever comes after it looks at all that both ends remember.
     "a list that grows at both ends": (
         "def NAME(x): return len(x)",

@@ -96,7 +96,8 @@ class Encoder:
             return [[self.encode(k, depth + 1), self.encode(v, depth + 1)] for k, v in pairs]
         if pandas_data.is_pandas(value):
             return self.items(pandas_data.parts(value), depth)
-        return self.items(value, depth)
+        # A student's subclass may iterate in another way.
+        return self.items(list.__iter__(value) if isinstance(value, list) else value, depth)
 
     def buffer(self, content: bytes | memoryview) -> int:
         """Add a buffer of raw bytes and return its index."""
