@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from attentively_grader.course import cell_names
+from attentively_grader.wire.endpoint import reset
 from attentively_grader.wire.shared_objects import freeze, frozen_same
 
 Key = tuple[str, str]
@@ -162,13 +163,9 @@ class ChangedNames:
 def _takes(own: Any, content: Any) -> bool:
     """Give a container new content if possible, also one of a subclass; return whether it is."""
     with contextlib.suppress(Exception):  # a class of the student may refuse
-        if isinstance(own, list) and isinstance(content, list):
-            own[:] = content
-            return True
-        for kind in (dict, set):
+        for kind in (list, dict, set):
             if isinstance(own, kind) and isinstance(content, kind):
-                own.clear()
-                own.update(content)
+                reset(own, content)
                 return True
     return False
 

@@ -174,7 +174,7 @@ class _Recording(Autograde):
         self.coursedir.student_id = submission.student
         self.coursedir.assignment_id = submission.assignment
         self._done = done
-        self.writer.build_directory = ""  # or it would not create the same folder again
+        self.writer.build_directory = ""  # only a change creates the folder
         self.init_notebooks()
         self.convert_notebooks()
 

@@ -164,7 +164,7 @@ class _Rendering(GenerateFeedback):
     def render(self, submission: Submission) -> None:
         self.coursedir.student_id = submission.student
         self.coursedir.assignment_id = submission.assignment
-        self.writer.build_directory = ""  # or it would not create the same folder again
+        self.writer.build_directory = ""  # only a change creates the folder
         self.init_notebooks()
         self.convert_notebooks()
 

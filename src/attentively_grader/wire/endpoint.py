@@ -346,9 +346,9 @@ class Endpoint:
                 continue  # forgotten at this end
             value = scope.known[number]
             changed = self._changed(value, node, scope)
-            undo = functools.partial(_reset, value, _content(value))
+            undo = functools.partial(reset, value, _content(value))
             if not self.trusted or self.may_change("an object of an earlier call", undo):
-                _reset(value, changed)
+                reset(value, changed)
                 self.copies.knows(number)
             else:
                 self.ignore(f"an object of an earlier call ({type(value).__name__})")
@@ -416,7 +416,7 @@ class Endpoint:
             changed = self._changed(value, node, decoder)
             if self.trusted:
                 place = self._calls[-1].place_of(value)
-                if not self.may_change(place, functools.partial(_reset, value, _content(value))):
+                if not self.may_change(place, functools.partial(reset, value, _content(value))):
                     self.ignore(f"its {place} ({type(value).__name__})")
                     decoder.known[number] = changed
                     continue
@@ -430,7 +430,7 @@ class Endpoint:
                     else:
                         value.data = changed
             else:
-                _reset(value, changed)
+                reset(value, changed)
 
     def _changed(self, value: Any, node: Node, decoder: Decoder) -> Any:
         """Return a copy of an argument with the content that it has at the other end."""
@@ -667,7 +667,7 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, Tensor | np.ndarray) or pandas_data.is_pandas(value)
 
 
-def _reset(value: Any, content: Any) -> None:
+def reset(value: Any, content: Any) -> None:
     """Give an object its earlier content again."""
     if isinstance(value, Tensor):
         value.data = content

@@ -78,7 +78,7 @@ def test_an_examiner_that_was_killed_is_no_fault_of_the_grader(run):
 
 
 def test_the_files_are_unpacked_wherever_another_process_has_read_to(tmp_path, monkeypatch):
-    """Student's process and examiner's share the position in the archive, at the same moment."""
+    """The two processes of a job share one position in the archive and read it side by side."""
     folder = tmp_path / "next to the notebook"
     folder.mkdir()
     (folder / "counts.csv").write_text("word,count")
